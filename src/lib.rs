@@ -1,7 +1,7 @@
 //! `run-evals` makes GitHub Actions the compute backend of LLM evaluations.
 //!
-//! The modules are layers: each may use only what stands before it in the list of `docs/design.md`. They are private, so that
-//! the compiler reports code without a caller; `pub` inside them means visible in this crate.
+//! The modules are layers: each may use only those before it in the list of `docs/design.md`. They are private, so that
+//! the compiler reports unused code; `pub` inside them means visible in this crate.
 
 mod action;
 mod adapter;
@@ -39,7 +39,7 @@ use clap::Parser as _;
 use crate::cli::Cli;
 use crate::model::Exit;
 
-/// Runs the command that the arguments, or the inputs of a GitHub Actions step, name.
+/// Runs the command in the arguments, or in the inputs of a GitHub Actions step.
 pub fn main() -> ExitCode {
     let args: Vec<_> = std::env::args_os().collect();
     if args.get(1).is_some_and(|argument| argument == git::WATCHDOG_ARGUMENT) {
@@ -63,12 +63,12 @@ pub fn main() -> ExitCode {
         logging::init(cli.global.verbose, cli.is_for_agentv());
     }
     let _processes = console::signals::Processes::watch();
-    // One thread: calls wait for the network, not for the processor, and a hop between threads costs more than a call.
+    // One thread: calls wait for the network, and switching threads would cost more than a call's own work.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let result = match runtime {
         Ok(runtime) => {
             let result = runtime.block_on(cli::run(cli));
-            // A push that hangs must not keep a process that was told to end.
+            // A hanging push must not block a process that should end.
             runtime.shutdown_background();
             result
         }

@@ -1,4 +1,4 @@
-//! The log for `-v`, on stderr; `RUN_EVALS_LOG` takes a filter instead.
+//! The log for `-v`, on stderr; `RUN_EVALS_LOG` sets a filter instead.
 
 use std::io::Write;
 
@@ -6,10 +6,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::console::stderr;
 
-/// What is never logged, whatever the filter says.
+/// Never logged, whatever the filter.
 const OFF: [&str; 1] = ["aws_sigv4=off"];
 
-/// Starts the log. Warnings are shown without `-v`, unless the command is to be silent; everything of ours with `-vv`.
+/// Starts the log. Shows warnings without `-v`, unless the command is silent; everything of ours with `-vv`.
 pub fn init(verbose: u8, silent: bool) {
     let default = match verbose {
         0 if silent => "off",
@@ -21,11 +21,11 @@ pub fn init(verbose: u8, silent: bool) {
     // The signer logs what it signs, with the session token.
     let filter = OFF.iter().filter_map(|off| off.parse().ok()).fold(filter, EnvFilter::add_directive);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| Stderr).with_target(false);
-    // Control characters are escaped on their way to stderr, and colors are made of them.
+    // Stderr escapes control characters, which colors consist of.
     log.with_ansi(false).init();
 }
 
-/// Stderr as everything else is written to it; a line comes in one piece.
+/// Stderr, written like all other output; each line at once.
 struct Stderr;
 
 impl Write for Stderr {

@@ -183,7 +183,7 @@ fn check_rows(responses: &Path, in_order: bool, seen: &mut [bool]) -> Result<()>
         let row: Row = serde_json::from_str(&line?).with_context(|| format!("line {}", index + 1))?;
         let number = row.id.strip_prefix('r').and_then(|number| number.parse::<usize>().ok()).unwrap_or(0);
         let Some(seen) = number.checked_sub(1).and_then(|place| seen.get_mut(place)) else {
-            bail!("line {}: nobody asked for `{}`", index + 1, row.id);
+            bail!("line {}: unexpected id `{}`", index + 1, row.id);
         };
         ensure!(!*seen, "line {}: `{}` is there twice", index + 1, row.id);
         ensure!(!in_order || number == index + 1, "line {}: `{}` is out of order", index + 1, row.id);

@@ -1,4 +1,4 @@
-//! The mock servers of `examples`, each as a process of its own.
+//! The mock servers of `examples`, each in its own process.
 
 use std::env;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -80,13 +80,13 @@ impl Drop for Server {
     }
 }
 
-/// Builds the example in the profile of this executable (nothing happens where it is fresh) and returns its path.
+/// Builds the example in the profile of this executable (a no-op if it is up to date) and returns its path.
 pub(crate) fn build(example: &str) -> Result<PathBuf> {
     let executable = env::current_exe()?;
-    let directory = executable.ancestors().nth(2).context("the benchmark does not stand in `target`")?;
+    let directory = executable.ancestors().nth(2).context("the benchmark is not in `target`")?;
     let profile = directory.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let profile = if profile == "debug" { "dev" } else { profile };
-    let target = directory.parent().context("the benchmark does not stand in `target`")?;
+    let target = directory.parent().context("the benchmark is not in `target`")?;
     let status = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
         .args(["build", "--quiet", "--example", example, "--profile", profile, "--target-dir"])
         .arg(target)

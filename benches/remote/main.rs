@@ -54,7 +54,7 @@ fn large() -> anyhow::Result<()> {
     );
     anyhow::ensure!(answers.iter().enumerate().all(|(i, row)| row["id"] == format!("r{i}")), "not in order");
     print(&format!(
-        "{REQUESTS} requests, {:.1} MB, 8 legs: {:.1} s",
+        "{REQUESTS} requests, {:.1} MB, 8 shards: {:.1} s",
         mega(size as u64),
         measured.wall.as_secs_f64()
     ));

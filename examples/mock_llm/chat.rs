@@ -117,7 +117,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The tool call that a message asks for, `call NAME ARGUMENTS`, if the request offers the tool.
+    /// The tool call that a message requests, `call NAME ARGUMENTS`, if the request offers the tool.
     fn call(&self, number: u64) -> Option<Value> {
         let (name, arguments) = self.text.strip_prefix("call ")?.split_once(' ')?;
         self.tools.iter().find(|tool| tool["function"]["name"] == name)?;

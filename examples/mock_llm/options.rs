@@ -48,7 +48,7 @@ The first line on stdout is `listening on http://127.0.0.1:PORT`. Endpoints:
   POST /shutdown          ends the server
 ";
 
-/// What the command line asks for.
+/// The options of the command line.
 #[derive(Debug)]
 pub(crate) enum Invocation {
     /// To print the help.

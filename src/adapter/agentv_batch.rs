@@ -1,8 +1,8 @@
 //! `dispatch --agentv-batch`: the command of an AgentV target with `provider_batching: true`.
 //!
-//! AgentV calls it once for all tests, with an output file that ends in `.jsonl`. Where that does not succeed, AgentV calls
-//! the same command again for each test, with one that ends in `.json`; such a call tells what the batch came to and starts
-//! nothing. All of stderr becomes a part of AgentV's results, so a failure is one line.
+//! AgentV calls it once for all tests, with an output file that ends in `.jsonl`. If that fails, AgentV calls the same command
+//! again for each test, with a file that ends in `.json`; such a call only returns the stored result of the batch. All of stderr
+//! becomes part of AgentV's results, so a failure is one line.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -24,25 +24,25 @@ use crate::report::agentv::{answer_line, failed_line, test_of_output_file};
 use crate::util::clock;
 use crate::util::path::quoted;
 
-/// How often a batch looks whether AgentV still runs.
+/// How often a batch checks whether AgentV still runs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The command that answers tests one by one.
+/// The command for single tests.
 const ADAPTER: &str = "`run-evals adapter`";
 
-/// What AgentV asks for.
+/// What AgentV requests.
 enum CallKind {
     Batch,
     Test(String),
 }
 
-/// A suite that AgentV wants as one batch, or one of its tests.
+/// A call of AgentV: a suite as one batch, or one of its tests.
 #[derive(Debug)]
 pub struct SuiteCall {
     /// The suite.
     pub suite: PathBuf,
-    /// The file for the answers.
+    /// The file for the responses.
     pub output_file: PathBuf,
-    /// The test, where only one is asked for and the file does not name it.
+    /// The test, if only one is requested and the file does not name it.
     pub id: Option<String>,
     /// The local exchange.
     pub exchange: PathBuf,
@@ -50,7 +50,7 @@ pub struct SuiteCall {
     pub execution: ExecutionOptions,
 }
 
-/// Runs the suite as one batch, or gives the result of the batch before for one test.
+/// Runs the suite as one batch, or returns the stored result for one test.
 pub async fn answer_suite(call: SuiteCall, observer: Arc<dyn Observer>) -> anyhow::Result<Exit> {
     let to = call.output_file.clone();
     let asked = asked(&to, call.id.as_deref());
@@ -71,17 +71,18 @@ pub async fn answer_suite(call: SuiteCall, observer: Arc<dyn Observer>) -> anyho
     Ok(exit)
 }
 
-/// What AgentV asks for, by the file that it wants.
+/// Determines the kind of call from the output file.
 fn asked(to: &Path, id: Option<&str>) -> Result<CallKind, Failure> {
     let name = to.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let unknown = |message: String| {
-        Failure::new(Exit::Usage, message).hint("write `--output-file {OUTPUT_FILE}`, and nothing around it")
+        Failure::new(Exit::Usage, message)
+            .hint("write `--output-file {OUTPUT_FILE}` without anything around it")
     };
     match to.extension().and_then(std::ffi::OsStr::to_str) {
         Some("jsonl") => Ok(CallKind::Batch),
         Some("json") => match id.or_else(|| test_of_output_file(&name)) {
             Some(id) => Ok(CallKind::Test(id.to_owned())),
-            None => Err(unknown(format!("cannot tell for which test AgentV wants `{name}`"))
+            None => Err(unknown(format!("cannot determine the test for `{name}`"))
                 .hint("add `--id {EVAL_ID}` to the command")),
         },
         _ => Err(unknown(format!(
@@ -90,12 +91,12 @@ fn asked(to: &Path, id: Option<&str>) -> Result<CallKind, Failure> {
     }
 }
 
-/// What is remembered for this AgentV, suite and target.
+/// The memory of this AgentV, suite and target.
 fn memory(SuiteCall { suite, execution, .. }: &SuiteCall) -> anyhow::Result<(BatchMemory, RunDir)> {
     let path = normalized(&std::path::absolute(suite)?);
     let bytes = std::fs::read(&path).map_err(|error| {
         Failure::config(format!("cannot read the suite `{}`: {error}", suite.display()))
-            .hint("name it from the directory of the evaluation on, where AgentV runs the command, or by an absolute path")
+            .hint("write it relative to the directory of the evaluation, where AgentV runs the command, or as an absolute path")
     })?;
     let of = (path, Digest::of(&bytes).to_string(), &execution.targets_file, &execution.targets);
     let run_dir = RunDir::of_this_run()?;
@@ -106,16 +107,16 @@ async fn batch(call: SuiteCall, observer: Arc<dyn Observer>) -> anyhow::Result<E
     let parent = std::os::unix::process::parent_id();
     let (memory, run_dir) = memory(&call)?;
     let to = call.output_file.clone();
-    // Until the end: a call for one test waits for it.
+    // Held until the end: a call for one test waits for it.
     let _lock = memory.begin()?;
     let ran = tokio::select! {
         ran = Box::pin(run(call, &memory, observer)) => ran,
-        () = gone(&run_dir) => Err(Failure::new(Exit::Incomplete, "AgentV has ended; what was started continues").into()),
+        () = gone(&run_dir) => Err(Failure::new(Exit::Incomplete, "AgentV has ended; the batch continues").into()),
     };
     match ran {
         Ok(reason) => {
             memory.keep(&BatchState::Finished(reason.clone()))?;
-            // Nobody would read or remove the file once AgentV has ended the shell that it had started.
+            // If AgentV has killed the shell that it started, the file would not be read or removed.
             let to = (std::os::unix::process::parent_id() == parent).then_some(to.as_path());
             hand_out(&memory, reason.as_deref(), to)
         }
@@ -127,15 +128,15 @@ async fn batch(call: SuiteCall, observer: Arc<dyn Observer>) -> anyhow::Result<E
     }
 }
 
-/// Returns when nobody wants the answers any more. A shell that AgentV has ended is no sign of that: the calls for each test
-/// come next, and wait.
+/// Returns when the responses are no longer wanted. A shell that AgentV has killed does not mean that: the calls for each test
+/// follow, and wait.
 async fn gone(run_dir: &RunDir) {
     while run_dir.is_wanted() {
         clock::sleep(LOOK_EVERY).await;
     }
 }
 
-/// Brings the answers into the memory, and tells why some are missing, where they do not tell that themselves.
+/// Stores the responses, and returns why some are missing if they do not say so themselves.
 async fn run(
     call: SuiteCall,
     memory: &BatchMemory,
@@ -145,7 +146,7 @@ async fn run(
     plan.can_be_agentv_batch()?;
     let batches = plan.batches()?;
     let exchange = match &call.exchange {
-        // AgentV runs commands wherever the evaluation is.
+        // AgentV runs commands in the directory of the evaluation.
         path if path == Path::new(LocalExchange::DEFAULT_PATH) => plan.exchange_beside_targets(),
         path => path,
     };
@@ -165,10 +166,10 @@ async fn run(
     Ok(reason)
 }
 
-/// Writes the answers for AgentV. Tests without one are lines too, and the reason why AgentV must not believe the file: it
-/// would grade what stands in their place.
+/// Writes the responses for AgentV. Tests without one get a line, too, and fail the command: AgentV would grade the
+/// placeholder.
 fn hand_out(memory: &BatchMemory, reason: Option<&str>, to: Option<&Path>) -> anyhow::Result<Exit> {
-    let responses = std::fs::File::open(memory.responses()).context("the responses are gone")?;
+    let responses = std::fs::File::open(memory.responses()).context("the responses are missing")?;
     let mut lines = String::new();
     let (mut tests, mut failed, mut first) = (0_u64, 0_u64, None);
     for line in BufReader::with_capacity(1 << 16, responses).lines() {
@@ -182,7 +183,7 @@ fn hand_out(memory: &BatchMemory, reason: Option<&str>, to: Option<&Path>) -> an
                 first.get_or_insert_with(|| format!("`{}`: {line}", printable(&response.id)));
                 lines.push_str(&failed_line(&response.id, &line, error));
             }
-            (None, None) => anyhow::bail!("the test `{}` has neither an answer nor an error", response.id),
+            (None, None) => anyhow::bail!("the test `{}` has neither a response nor an error", response.id),
         }
         lines.push('\n');
     }
@@ -190,11 +191,11 @@ fn hand_out(memory: &BatchMemory, reason: Option<&str>, to: Option<&Path>) -> an
         write_whole(to, lines.as_bytes())?;
     }
     let Some(first) = first else { return Ok(Exit::Ok) };
-    console::stderr(&format!("{failed} of {tests} tests have no answer, first {first}\n"));
+    console::stderr(&format!("{failed} of {tests} tests have no response, first {first}\n"));
     Ok(Exit::Incomplete)
 }
 
-/// Tells what the batch came to for one test.
+/// Returns the result of the batch for one test.
 fn test(memory: &BatchMemory, id: &str, suite: &Path, to: &Path) -> anyhow::Result<Exit> {
     let suite = suite.display();
     let shown = printable(id);
@@ -205,21 +206,19 @@ fn test(memory: &BatchMemory, id: &str, suite: &Path, to: &Path) -> anyhow::Resu
                 return Ok(Exit::Ok);
             }
             (None, Some(error)) => (Exit::Incomplete, failure(error, reason.as_deref())),
-            (None, None) => anyhow::bail!("the test `{shown}` has neither an answer nor an error"),
+            (None, None) => anyhow::bail!("the test `{shown}` has neither a response nor an error"),
         },
         Recalled::NoBatch => (
             Exit::Config,
             format!(
-                "AgentV asks for the test `{shown}` without a batch before: it makes none without `provider_batching: true`, and \
+                "AgentV requested the test `{shown}` without a batch: it makes none without `provider_batching: true`, and \
                  none for a suite with `trials`; {ADAPTER} is the command for those"
             ),
         ),
         Recalled::Killed => (Exit::Incomplete, "the batch was killed before it was started".to_owned()),
         Recalled::Without(BatchState::Started(collect)) => (
             Exit::Incomplete,
-            format!(
-                "the batch was killed before its results were here; `{collect}` collects what it answers"
-            ),
+            format!("the batch was killed before its results arrived; `{collect}` collects its responses"),
         ),
         Recalled::Without(BatchState::Failed(line, exit)) => (Exit::from_code(exit), line),
         Recalled::Without(BatchState::Finished(_)) => (
@@ -234,7 +233,7 @@ fn test(memory: &BatchMemory, id: &str, suite: &Path, to: &Path) -> anyhow::Resu
     Ok(exit)
 }
 
-/// Why a test has no answer, in a line.
+/// Why a test has no response, in one line.
 fn failure(error: &ErrorInfo, reason: Option<&str>) -> String {
     one_line(&no_answer(error, reason).into()).1
 }

@@ -1,8 +1,8 @@
-//! A batch that calls have joined: a directory with its requests, whose they are, and what came of them.
+//! A batch that calls have joined: a directory with its requests, its calls, and its outcome.
 //!
-//! Whoever holds its lock leads it: brings it to its target, waits, and leaves the answers here. The others wait for the lock,
-//! and find the answers, or, where the leader was killed, lead it themselves. A batch is always the same batch of the
-//! exchange, so that nothing is started or paid for again.
+//! The process that holds its lock leads it: it runs the batch and stores the responses here. The others wait for the lock and
+//! read the responses, or, if the leader was killed, take over. It is always the same batch in the exchange, so nothing is
+//! started or paid for twice.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, ErrorKind};
@@ -25,19 +25,19 @@ pub struct JoinedBatch {
     id: BatchId,
 }
 
-/// What came of a batch when it was last tried.
+/// The outcome of the last attempt of a batch.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// How often it was tried.
+    /// The number of attempts.
     pub tries: u32,
-    /// What stopped it as a whole, in a line, and the exit code that this means.
+    /// Why the whole batch failed, in one line, and the exit code.
     pub failure: Option<(String, u8)>,
-    /// Why requests have no answer, in a line.
+    /// Why requests have no response, in one line.
     pub reason: Option<String>,
 }
 
 impl JoinedBatch {
-    /// Makes a batch of these requests, whose calls are the `members`, and locks it before anyone can see it.
+    /// Creates a batch of these requests, whose calls are the `members`, and locks it before it becomes visible.
     pub(super) fn make(
         batches: &Path,
         requests: &[Request],
@@ -46,7 +46,7 @@ impl JoinedBatch {
         let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
         let id: BatchId = format!("{time}-{:08x}", fastrand::u32(..)).parse()?;
         let dir = batches.join(id.as_str());
-        durable::create_dir_all(&dir).context("cannot make a directory for the batch")?;
+        durable::create_dir_all(&dir).context("cannot create a directory for the batch")?;
         let batch = Self { dir, id };
         let lock = batch.lock()?;
         let mut lines = Vec::new();
@@ -55,16 +55,16 @@ impl JoinedBatch {
             lines.push(b'\n');
         }
         durable::write(&batch.requests(), &lines).context("cannot write the requests of the batch")?;
-        // With this file it is a batch.
+        // With this file it becomes a batch.
         batch.put(MEMBERS, &serde_json::to_vec(members)?)?;
         Ok((batch, lock))
     }
 
-    /// The batch in a directory, if one was made there to the end.
+    /// The batch in a directory, if it was completely written.
     pub(super) fn open(dir: &Path) -> anyhow::Result<Option<Self>> {
         let name = dir.file_name().unwrap_or_default().to_string_lossy();
         let batch = Self { id: name.parse()?, dir: dir.to_owned() };
-        // One whose list of calls is damaged was never started: the list is durable before anything depends on it.
+        // A damaged member list means that it was never started: the list is durable before anything depends on it.
         Ok(batch.members().is_ok().then_some(batch))
     }
 
@@ -78,29 +78,29 @@ impl JoinedBatch {
         self.dir.join("requests.jsonl")
     }
 
-    /// Waits until nobody else leads it. Blocks.
+    /// Waits until no other process leads it. Blocks.
     pub fn lock(&self) -> anyhow::Result<File> {
         let lock = File::create(self.dir.join("lock")).context("cannot open the lock of the batch")?;
         lock.lock().context("cannot lock the batch")?;
         Ok(lock)
     }
 
-    /// What came of it, if it was tried to the end. One that cannot be read counts as none: trying the batch again finds its
-    /// answers in the exchange.
+    /// Its outcome, if an attempt has finished. An unreadable one counts as missing: another attempt finds the responses in the
+    /// exchange.
     pub fn outcome(&self) -> anyhow::Result<Option<Outcome>> {
         match std::fs::read(self.dir.join(OUTCOME)) {
             Ok(json) => Ok(readable(&json, OUTCOME)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).context("cannot read what came of the batch"),
+            Err(error) => Err(error).context("cannot read the outcome of the batch"),
         }
     }
 
-    /// How often it was tried to the end.
+    /// The number of finished attempts.
     pub(super) fn tries(&self) -> anyhow::Result<u32> {
         Ok(self.outcome()?.map_or(0, |outcome| outcome.tries))
     }
 
-    /// The response on a line, if there are responses and it can be read.
+    /// The response on a line, if it exists and is readable.
     pub fn response(&self, line: usize) -> anyhow::Result<Option<Response>> {
         let file = match File::open(self.dir.join(RESPONSES)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -111,7 +111,7 @@ impl JoinedBatch {
         Ok(line.and_then(|line| readable(&line, RESPONSES)))
     }
 
-    /// Leaves the responses, if there are any, and then what came of the batch. Only whoever leads it may.
+    /// Stores the responses, if any, and then the outcome of the batch. Only the leader may call it.
     pub fn finish(&self, responses: Option<&[u8]>, outcome: Outcome) -> anyhow::Result<()> {
         if let Some(responses) = responses {
             self.put(RESPONSES, responses)?;
@@ -119,10 +119,10 @@ impl JoinedBatch {
         self.put(OUTCOME, &serde_json::to_vec(&Outcome { tries: self.tries()? + 1, ..outcome })?)
     }
 
-    /// The names of its calls, in the order of its requests.
+    /// The names of its calls, in request order.
     pub(super) fn members(&self) -> anyhow::Result<Vec<String>> {
-        let json = std::fs::read(self.dir.join(MEMBERS)).context("cannot read whose calls a batch has")?;
-        serde_json::from_slice(&json).context("cannot read whose calls a batch has")
+        let json = std::fs::read(self.dir.join(MEMBERS)).context("cannot read the calls of a batch")?;
+        serde_json::from_slice(&json).context("cannot read the calls of a batch")
     }
 
     fn put(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
@@ -131,7 +131,7 @@ impl JoinedBatch {
     }
 }
 
-/// JSON from a file of a batch; nothing where the file is damaged.
+/// JSON from a file of a batch; `None` if it is damaged.
 fn readable<T: serde::de::DeserializeOwned>(json: &[u8], name: &str) -> Option<T> {
     match serde_json::from_slice(json) {
         Ok(value) => Some(value),

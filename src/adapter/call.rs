@@ -1,6 +1,6 @@
-//! `adapter`: what AgentV calls for each test case. Calls that come together leave as one batch, which one of them leads.
+//! `adapter`: AgentV calls it for each test case. Concurrent calls are sent as one batch, which one of them leads.
 //!
-//! AgentV puts all that this prints into its result row when it fails, so that is one line and nothing else.
+//! On failure, AgentV puts the whole output into its result row, so the output is a single line.
 
 use std::fs::File;
 use std::num::NonZeroU32;
@@ -22,9 +22,9 @@ use crate::model::{BatchId, ErrorInfo, ErrorKind, Exit, Failure, Response, Targe
 use crate::util::durable;
 use crate::util::path::quoted;
 
-/// How often a call looks whether anybody still reads what it prints.
+/// How often a call checks whether its output is still read.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How many of these looks go by until it looks for AgentV too: that may cost a process.
+/// After how many of these checks it also looks for AgentV, which may start a process.
 const LOOKS: u32 = 10;
 
 /// One call of AgentV.
@@ -32,31 +32,31 @@ const LOOKS: u32 = 10;
 pub struct CallOptions {
     /// The file with the prompt.
     pub prompt_file: PathBuf,
-    /// The file for the answer.
+    /// The file for the response.
     pub output_file: PathBuf,
     /// The test.
     pub id: String,
-    /// How often AgentV has tried before.
+    /// How many attempts AgentV made before.
     pub attempt: u32,
     /// The files that the prompt names.
     pub files: Vec<PathBuf>,
-    /// Further directories whose files may be attached.
+    /// Additional directories from which files may be attached.
     pub files_root: Vec<PathBuf>,
-    /// The key of calls that belong together; those of one AgentV process without it.
+    /// The key of calls that belong together; by default, the calls of one AgentV process.
     pub together: Option<String>,
     /// How many calls AgentV makes at once.
     pub workers: NonZeroU32,
-    /// How long fewer calls wait for another one.
+    /// How long an incomplete batch waits for another call.
     pub window: Duration,
-    /// The local exchange; beside the targets file without it.
+    /// The local exchange; by default next to the targets file.
     pub exchange: Option<PathBuf>,
-    /// The targets file; the nearest one without it.
+    /// The targets file; by default the nearest one.
     pub targets: Option<PathBuf>,
     /// The target.
     pub target: String,
-    /// How GitHub is reached.
+    /// How to reach GitHub.
     pub github: Access,
-    /// How a batch reaches a runner repository.
+    /// How to send a batch to a runner repository.
     pub remote: RemoteOptions,
 }
 
@@ -68,7 +68,7 @@ pub async fn answer_call(options: CallOptions, observer: Arc<dyn Observer>) -> a
         Err(error) => error,
     };
     let (exit, line) = one_line(&error);
-    // For an AgentV that reads the file whatever the exit code is.
+    // For an AgentV that reads the file whatever the exit code.
     let json = serde_json::json!({ "error": line });
     if let Err(error) = write_whole(&output_file, json.to_string().as_bytes()) {
         tracing::debug!("{error:#}");
@@ -77,10 +77,10 @@ pub async fn answer_call(options: CallOptions, observer: Arc<dyn Observer>) -> a
     Ok(exit)
 }
 
-/// Ends this process with an answer that is in the output file.
+/// Ends this process after the response was written to the output file.
 ///
-/// The call counts as delivered only if AgentV still waits for it, and this is the last thing that the process does: a process
-/// that is killed before has delivered nothing, and the next attempt gets the answer.
+/// The call counts as delivered only if AgentV still waits for it. This is the last action of the process: one that is killed
+/// earlier has delivered nothing, and the next attempt gets the response.
 fn deliver(ticket: Ticket, parent: u32) -> ! {
     crate::git::end_all();
     let is_awaited = parent_id() == parent && !nobody_reads();
@@ -92,7 +92,7 @@ fn deliver(ticket: Ticket, parent: u32) -> ! {
     std::process::exit(exit as i32)
 }
 
-/// Writes the answer to the output file, and gives what is left to do: the call must be marked as delivered.
+/// Writes the response to the output file; the caller must then mark the call as delivered.
 async fn answer(args: CallOptions, parent: u32, observer: Arc<dyn Observer>) -> anyhow::Result<Ticket> {
     let mut stop = signals::interrupts()?;
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
@@ -102,7 +102,7 @@ async fn answer(args: CallOptions, parent: u32, observer: Arc<dyn Observer>) -> 
     })?;
     let targets = inputs::targets_file(args.targets.as_deref(), &cwd, &cwd, &*observer)?;
     let home = cwd.join(targets.home());
-    // What is wrong with the target is told before anyone waits.
+    // Report problems of the target before waiting.
     let target = targets.resolve(&args.target, &inputs::environment(&home, &home)?)?;
     check_trust(&args, &target)?;
     let mut roots = vec![Roots::new(&home, &home), Roots::new(&cwd, &cwd)];
@@ -127,25 +127,27 @@ async fn answer(args: CallOptions, parent: u32, observer: Arc<dyn Observer>) -> 
     }
 }
 
-/// AgentV may start a command in the workspace of a test, where a stranger's targets file can lie. One that nobody named must
-/// not choose the host that a key of this machine is sent to.
+/// AgentV may start a command in the workspace of a test, which may contain an untrusted targets file. A file that was not given
+/// explicitly must not choose the host that gets a key of this machine.
 fn check_trust(args: &CallOptions, target: &Target) -> Result<(), Failure> {
     if args.targets.is_some() || matches!(target, Target::Remote(_)) {
         return Ok(());
     }
-    let message =
-        format!("target `{}` is not a runner repository, and its targets file was not named", target.name());
+    let message = format!(
+        "target `{}` is not a runner repository, and its targets file was not given explicitly",
+        target.name()
+    );
     Err(Failure::config(message).hint(
-        "add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are not yours",
+        "add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are untrusted",
     ))
 }
 
-/// What one call goes through.
+/// The state of one call.
 struct Call<'c> {
     args: &'c CallOptions,
     files: PathBuf,
     exchange: PathBuf,
-    /// The targets file, and the directory that it is about.
+    /// The targets file, and its project directory.
     file: PathBuf,
     home: PathBuf,
     observer: Arc<dyn Observer>,
@@ -179,13 +181,13 @@ impl Call<'_> {
         Ok(ticket)
     }
 
-    /// Brings the batch to its answers, for all who wait for it.
+    /// Runs the batch, for all calls that wait for it.
     async fn lead(&self, batch: &JoinedBatch, mut lock: Option<File>) -> anyhow::Result<Outcome> {
         if let Err(error) = self.run(batch, &mut lock).await {
             let (exit, line) = one_line(&error);
             batch.finish(None, Outcome { failure: Some((line, exit as u8)), ..Outcome::default() })?;
         }
-        batch.outcome()?.context("nothing is known of the batch")
+        batch.outcome()?.context("the batch has no outcome")
     }
 
     async fn run(&self, batch: &JoinedBatch, lock: &mut Option<File>) -> anyhow::Result<()> {
@@ -216,7 +218,7 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// What a call says that was asked to stop.
+    /// The failure of a call that was stopped.
     fn stopped(&self) -> Failure {
         let failure = Failure::new(Exit::Incomplete, "stopped by a signal");
         match self.batch.get() {
@@ -224,13 +226,13 @@ impl Call<'_> {
             Some(id) => {
                 let exchange = quoted(&self.exchange);
                 let collect = format!("`run-evals collect {id} --exchange {exchange}`");
-                failure.hint(format!("what was started continues; {collect} collects what it answers"))
+                failure.hint(format!("the batch continues; {collect} collects its responses"))
             }
         }
     }
 }
 
-/// The answer, or why there is none.
+/// The response, or why there is none.
 fn answered(response: Option<Response>, outcome: Outcome) -> Result<Response, Failure> {
     if let (Some((line, exit)), false) =
         (outcome.failure, response.as_ref().is_some_and(Response::is_settled))
@@ -244,7 +246,7 @@ fn answered(response: Option<Response>, outcome: Outcome) -> Result<Response, Fa
     }
 }
 
-/// Why a test has no answer; a run on GitHub has a reason of its own.
+/// Why a test has no response; a run on GitHub has its own reason.
 pub(super) fn no_answer(error: &ErrorInfo, reason: Option<&str>) -> Failure {
     let ErrorInfo { kind, message, status, .. } = error;
     let status = status.map(|status| format!(", HTTP {status}")).unwrap_or_default();
@@ -255,7 +257,7 @@ pub(super) fn no_answer(error: &ErrorInfo, reason: Option<&str>) -> Failure {
     };
     match kind {
         ErrorKind::Auth => failure.hint("fix the API key in the runner repository's secrets"),
-        ErrorKind::Quota => failure.hint("see to the credit and the limits of the account at the vendor"),
+        ErrorKind::Quota => failure.hint("check the credit and the limits of the account at the vendor"),
         ErrorKind::NotFound => failure.hint("fix `model` or `base_url` of the runner's target"),
         ErrorKind::ContextLength => {
             failure.hint("shorten the prompt, or choose a model with a longer context")
@@ -264,20 +266,20 @@ pub(super) fn no_answer(error: &ErrorInfo, reason: Option<&str>) -> Failure {
     }
 }
 
-/// Ends this process once nobody waits for it: AgentV has ended, or has given the call up and ended its shell, or reads no
-/// more what it prints. What was started goes on, and the next attempt finds it. Not a task but a thread: the work may be
-/// busy for a while, and whoever makes the call again must not meet it.
+/// Ends this process when the response is no longer wanted: AgentV has ended, has killed the shell of the call, or no longer
+/// reads its output. Work that was started continues, and the next attempt finds it. A thread, not a task, because a task may
+/// be blocked, and a repeated call must not meet this one.
 fn end_when_given_up(run_dir: RunDir, parent: u32) -> anyhow::Result<()> {
     let is_given_up =
         move |look: u32| parent_id() != parent || nobody_reads() || look == 0 && !run_dir.is_wanted();
     if is_given_up(0) {
-        return Err(Failure::new(Exit::Incomplete, "AgentV does not wait for this call any more").into());
+        return Err(Failure::new(Exit::Incomplete, "AgentV no longer waits for this call").into());
     }
     std::thread::spawn(move || {
         for look in (0..LOOKS).cycle() {
             std::thread::sleep(LOOK_EVERY);
             if is_given_up(look) {
-                // The caller is gone.
+                // The caller has ended.
                 signals::end(Exit::Incomplete as i32);
             }
         }
@@ -285,7 +287,7 @@ fn end_when_given_up(run_dir: RunDir, parent: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the other end of stdout or stderr is closed, which is what AgentV does when it gives a call up.
+/// Whether the other end of stdout or stderr is closed: AgentV closes it when it gives up a call.
 fn nobody_reads() -> bool {
     let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
     let mut ends = [PollFd::new(&stdout, PollFlags::empty()), PollFd::new(&stderr, PollFlags::empty())];
@@ -294,14 +296,14 @@ fn nobody_reads() -> bool {
     asked.is_ok() && ends.iter().any(|end| end.revents().intersects(closed))
 }
 
-/// Waits for locks without keeping everything else waiting.
+/// Waits for locks without blocking the runtime.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
-    tokio::task::spawn_blocking(work).await.context("a task was ended")?
+    tokio::task::spawn_blocking(work).await.context("a task was aborted")?
 }
 
-/// Writes a file that no reader sees half.
+/// Writes a file atomically.
 pub(super) fn write_whole(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     durable::write(path, bytes).with_context(|| format!("cannot write the output file `{}`", path.display()))
 }

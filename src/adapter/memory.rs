@@ -1,8 +1,8 @@
-//! What the one batch of an AgentV run came to.
+//! Remembers the result of the batch of an AgentV run.
 //!
-//! AgentV takes a batch that did not succeed for none at all and asks for each test on its own: the same command again, which
-//! finds here what was answered and what was not. Whoever runs the batch holds a lock; who asks meanwhile waits, because
-//! AgentV ends the shell of a command that takes too long, and not the command.
+//! If a batch fails, AgentV ignores its responses and requests each test on its own with the same command, which finds the
+//! responses here. The process that runs the batch holds a lock, and later calls wait for it, because after a timeout AgentV
+//! kills the shell of a command but not the command.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, ErrorKind, Write as _};
@@ -17,65 +17,65 @@ use super::RunDir;
 use crate::model::{Digest, Response};
 use crate::util::durable;
 
-/// How many signs of a digest tell two suites apart.
+/// How many characters of a digest distinguish two suites.
 const NAME_LENGTH: usize = 24;
 
-/// Where the batch of one suite and target is remembered, for one AgentV process.
+/// The memory of one suite and target, for one AgentV process.
 #[derive(Debug)]
 pub struct BatchMemory {
     stem: PathBuf,
 }
 
-/// How far a batch came.
+/// The state of a batch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BatchState {
-    /// It is running, or was killed; what it has answered comes with this command.
+    /// It is running, or was killed; this command collects its responses.
     Started(String),
     /// It failed as a whole, with this line and exit code.
     Failed(String, u8),
-    /// Its responses are here; with a line on why tests have no answer, where there is more to tell than they do.
+    /// Its responses are stored; with a line on why some are missing, if they do not say so themselves.
     Finished(Option<String>),
 }
 
 /// What is known of a test.
 #[derive(Debug)]
 pub enum Recalled {
-    /// AgentV has asked for no batch.
+    /// AgentV has requested no batch.
     NoBatch,
     /// The batch was killed before it started anything.
     Killed,
-    /// The batch has no response of the test, and this is what is known of it.
+    /// The batch has no response for the test, and this state.
     Without(BatchState),
-    /// What came of the test, and why tests have no answer.
+    /// The response, and why others are missing.
     Test(Box<Response>, Option<String>),
 }
 
 impl BatchMemory {
-    /// In the directory of this AgentV, under a name that stands for the suite and the target.
+    /// In the directory of this AgentV, named after the suite and the target.
     pub fn new(run_dir: &RunDir, of: Digest) -> Self {
         Self { stem: run_dir.dir().join(format!("agentv-batch-{}", &of.to_string()[..NAME_LENGTH])) }
     }
 
-    /// Begins anew: forgets the batch before, and lets everybody wait until the lock is dropped.
+    /// Starts over: deletes the previous batch, and makes readers wait until the lock is dropped.
     pub fn begin(&self) -> anyhow::Result<File> {
         let lock = self.lock_file()?;
         lock.lock().context("cannot lock the memory of the batch")?;
         for ending in ["json", "jsonl"] {
-            durable::remove_file(&self.file(ending)).context("cannot forget the batch before")?;
+            durable::remove_file(&self.file(ending)).context("cannot delete the previous batch")?;
         }
         Ok(lock)
     }
 
-    /// Remembers the responses, which lie in this file of [`Self::temporary`].
+    /// Stores the responses from this file of [`Self::temporary`].
     pub fn keep_responses(&self, file: NamedTempFile) -> anyhow::Result<()> {
         self.put(file, "jsonl")
     }
 
-    /// Remembers how far the batch came.
+    /// Stores the state of the batch.
     pub fn keep(&self, state: &BatchState) -> anyhow::Result<()> {
         let mut file = self.temporary()?;
-        file.write_all(&serde_json::to_vec(state)?).context("cannot remember the batch")?;
+        file.write_all(&serde_json::to_vec(state)?).context("cannot store the batch")?;
         self.put(file, "json")
     }
 
@@ -92,9 +92,9 @@ impl BatchMemory {
         let lock = self.lock_file()?;
         lock.lock_shared().context("cannot wait for the batch")?;
         let state = match std::fs::read(self.file("json")) {
-            Ok(bytes) => serde_json::from_slice(&bytes).context("cannot read what is remembered")?,
+            Ok(bytes) => serde_json::from_slice(&bytes).context("cannot read the stored batch")?,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Recalled::Killed),
-            Err(error) => return Err(error).context("cannot read what is remembered"),
+            Err(error) => return Err(error).context("cannot read the stored batch"),
         };
         let BatchState::Finished(reason) = state else { return Ok(Recalled::Without(state)) };
         Ok(match find(&self.responses(), test_id)? {
@@ -109,13 +109,13 @@ impl BatchMemory {
         file.context("cannot open the lock of the batch")
     }
 
-    /// A file beside what is remembered, which nobody else can read.
+    /// A temporary file next to the memory, which only this process reads.
     pub fn temporary(&self) -> anyhow::Result<NamedTempFile> {
-        durable::temporary_for(&self.stem).context("cannot remember the batch")
+        durable::temporary_for(&self.stem).context("cannot store the batch")
     }
 
     fn put(&self, file: NamedTempFile, ending: &str) -> anyhow::Result<()> {
-        durable::persist(file, &self.file(ending)).context("cannot remember the batch")
+        durable::persist(file, &self.file(ending)).context("cannot store the batch")
     }
 
     fn file(&self, ending: &str) -> PathBuf {
@@ -123,7 +123,7 @@ impl BatchMemory {
     }
 }
 
-/// The row of a test. Nearly every row begins with its id, so that the others need not be understood.
+/// The row of a test. Almost every row starts with its id, so the others need no parsing.
 fn find(responses: &Path, test_id: &str) -> anyhow::Result<Option<Response>> {
     #[derive(Deserialize)]
     struct Row {
@@ -131,7 +131,7 @@ fn find(responses: &Path, test_id: &str) -> anyhow::Result<Option<Response>> {
     }
     let beginning = format!("{{\"id\":{},", serde_json::Value::from(test_id));
     let mut reader =
-        BufReader::with_capacity(1 << 16, File::open(responses).context("the responses are gone")?);
+        BufReader::with_capacity(1 << 16, File::open(responses).context("the responses are missing")?);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
         let is_it = line.starts_with(beginning.as_bytes())

@@ -1,8 +1,8 @@
-//! What AgentV calls, and how its calls become batches.
+//! The commands that AgentV calls, and how its calls become batches.
 //!
-//! AgentV calls `call` once for each test case. `process_tree` finds the AgentV that a call belongs to, `run_dir` the directory where
-//! its calls meet, `prompt` reads what AgentV asks. In `rendezvous` calls wait for each other and leave as a `batch`, which one of
-//! them leads for all. `agentv_batch` is called once for a whole suite; `memory` keeps the result for calls that follow.
+//! AgentV calls `call` once for each test case. `process_tree` finds the AgentV process of a call, `run_dir` the directory that its
+//! calls share, `prompt` reads AgentV's prompt file. In `rendezvous` calls wait for each other and become a `batch`, which one of
+//! them leads for all. `agentv_batch` is called once for a whole suite; `memory` keeps the result for later calls.
 
 mod agentv_batch;
 mod batch;

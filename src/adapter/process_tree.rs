@@ -1,11 +1,11 @@
-//! Whose process this is: AgentV starts one for each call, through a shell, and all calls of one AgentV belong together.
+//! Finds the AgentV that started this process: it starts one per call, through a shell, and all its calls belong together.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::util::programs;
 
-/// What stands between AgentV and this process and lives no longer than one call.
+/// Programs between AgentV and this process that live no longer than one call.
 const WRAPPERS: [&str; 26] = [
     "ash",
     "aws-vault",
@@ -34,18 +34,18 @@ const WRAPPERS: [&str; 26] = [
     "timeout",
     "zsh",
 ];
-/// Nobody nests deeper, and a table that changes while it is read must not keep anyone.
+/// Bounds the search: a process table that changes while it is read must not block a call.
 const MOST_ANCESTORS: usize = 32;
 
-/// A process; its number is given to others later, its number and start together are not.
+/// A process. Its number may be reused later, but not together with its start time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Process {
     pub(super) pid: u32,
-    /// Only good to be compared.
+    /// Only for comparison.
     pub(super) started: String,
 }
 
-/// A process as the system tells of it.
+/// A process as the system reports it.
 struct ProcessInfo {
     parent: u32,
     started: String,
@@ -53,7 +53,7 @@ struct ProcessInfo {
 }
 
 impl Process {
-    /// The nearest ancestor that is no wrapper; the farthest wrapper where there is nothing else, as in a container.
+    /// The nearest ancestor that is not a wrapper; the outermost wrapper if there is none, as in a container.
     pub(super) fn caller() -> Option<Self> {
         let mut pid = std::os::unix::process::parent_id();
         let mut found = None;
@@ -83,18 +83,18 @@ fn look_up(pid: u32) -> Option<ProcessInfo> {
 
 fn from_proc(pid: u32) -> Option<ProcessInfo> {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // `pid (name) state parent …`, and a name may have anything in it.
+    // `pid (name) state parent …`; the name may contain anything.
     let stat = String::from_utf8_lossy(&stat);
     let (before, rest) = stat.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
     let (state, parent, started) = (fields.first()?, fields.get(1)?, fields.get(19)?);
-    // What has ended and was not waited for yet does nothing more.
+    // A zombie does nothing more.
     let lives = !matches!(*state, "Z" | "X");
     lives.then_some(ProcessInfo { parent: parent.parse().ok()?, started: (*started).to_owned(), name })
 }
 
-/// The same where there is no `/proc`, as on macOS.
+/// The same without `/proc`, as on macOS.
 fn from_ps(pid: u32) -> Option<ProcessInfo> {
     let columns = ["-o", "ppid=", "-o", "lstart=", "-o", "comm="];
     let mut command = Command::new("ps");
@@ -107,7 +107,7 @@ fn from_ps(pid: u32) -> Option<ProcessInfo> {
     Some(ProcessInfo { parent: parent.parse().ok()?, started: started.join("-"), name: name.join(" ") })
 }
 
-/// `/bin/sh` and the `-sh` of a login are `sh`.
+/// `/bin/sh` and the `-sh` of a login shell are `sh`.
 fn base_name(name: &str) -> &str {
     let name = name.rsplit('/').next().unwrap_or(name);
     name.strip_prefix('-').unwrap_or(name)

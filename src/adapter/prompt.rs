@@ -1,9 +1,8 @@
 //! AgentV's prompt file → the messages and attachments of a request.
 //!
-//! AgentV writes a single message as plain text and several under headings such as `@[System]:`, with
-//! `<file: path="/…">` where a file belongs. Only files that AgentV also lists are read, because what a prompt merely says is
-//! text, and only in the directories of the evaluation, because a suite may be a stranger's. Their paths stay here; a model
-//! reads their names.
+//! AgentV writes a single message as plain text and several under headings such as `@[System]:`, with `<file: path="/…">` in place
+//! of a file. Only files that AgentV also lists are read, because a prompt may mention any path, and only from the directories of
+//! the evaluation, because a suite may be untrusted. Paths stay on this machine; the model gets file names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +16,7 @@ use crate::util::secrets::{CREDENTIAL_HINT, credential_at};
 const FILE_OPENS: &str = "<file: path=\"";
 const FILE_CLOSES: &str = "\">";
 
-/// What is asked, and what goes with it.
+/// A prompt and its attachments.
 #[derive(Debug)]
 pub struct Prompt {
     /// The conversation.
@@ -29,11 +28,11 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// Reads the prompt with the files that AgentV lists beside it, which must lie in one of the roots.
+    /// Reads the prompt with the files that AgentV lists, which must be in one of the roots.
     pub fn read(text: &str, files: &[PathBuf], roots: &[Roots]) -> Result<Self, Failure> {
         if text.trim().is_empty() && files.is_empty() {
             return Err(Failure::config("the prompt is empty").hint(
-                "a target with `provider_batching: true` gets no prompts: remove that key, or let the command be \
+                "a target with `provider_batching: true` gets no prompts: remove that key, or make the command \
                  `run-evals dispatch --agentv-batch SUITE …`",
             ));
         }
@@ -42,7 +41,7 @@ impl Prompt {
         for (path, name) in files.iter().zip(names(files)) {
             let bytes = regular_file::read(path, regular_file::CONTENT).map_err(|error| {
                 Failure::config(format!("cannot read the attachment `{}`: {error}", path.display()))
-                    .hint("AgentV names it; `--files {FILES}` passes its list on")
+                    .hint("AgentV lists it; `--files {FILES}` passes its list")
             })?;
             if !roots.iter().any(|roots| roots.contain(path)) {
                 return Err(outside(path, roots));
@@ -60,7 +59,7 @@ impl Prompt {
         let mut used = vec![false; known.len()];
         let mut messages: Vec<(Role, Vec<Block>)> =
             turns(text).into_iter().map(|(role, text)| (role, blocks(&text, &known, &mut used))).collect();
-        // What is listed belongs to the prompt, also where it is not mentioned.
+        // A listed file is attached even if the prompt does not mention it.
         let unused = known.iter().zip(&used).filter(|(_, used)| !**used).map(|((_, file), _)| block(file));
         let unused: Vec<Block> = unused.collect();
         if !unused.is_empty() {
@@ -70,7 +69,7 @@ impl Prompt {
             }
         }
         if !messages.iter().any(|(role, blocks)| *role != Role::System && !blocks.is_empty()) {
-            return Err(Failure::config("the prompt asks nothing: it has no turn but the system's")
+            return Err(Failure::config("the prompt has only a system message")
                 .hint("give the test an `input` with a message of the `user`"));
         }
         messages.retain(|(_, blocks)| !blocks.is_empty());
@@ -92,23 +91,23 @@ fn outside(path: &Path, roots: &[Roots]) -> Failure {
     let dirs: Vec<String> = dirs.iter().map(|dir| format!("`{}`", dir.display())).collect();
     let message = format!("attachment outside the directories of the evaluation: `{}`", path.display());
     Failure::config(message).hint(format!(
-        "only files in {} can be attached, links resolved; `--files-root DIR` names another directory",
+        "only files in {} can be attached, links resolved; `--files-root DIR` adds another directory",
         dirs.join(", ")
     ))
 }
 
-/// The turns of a conversation; text that begins without a heading is one turn of the user.
+/// The turns of a conversation; text before the first heading is a turn of the user.
 fn turns(text: &str) -> Vec<(Role, String)> {
     let mut turns: Vec<(Role, String)> = Vec::new();
     let mut after_gap = true;
     for line in text.split('\n') {
         let is_first = turns.is_empty();
         let speaks = heading(line).filter(|role| {
-            // A system message comes first. A later one is text, because each provider would move it elsewhere.
+            // A system message comes first. A later one stays text, because providers would move it.
             after_gap && (*role != Role::System || turns.iter().all(|(role, _)| *role == Role::System))
         });
         match speaks {
-            // As AgentV has it for models that know no tools.
+            // As AgentV does for models without tools.
             Some(role) if line == "@[Tool]:" => turns.push((role, format!("{line}\n"))),
             Some(role) => turns.push((role, String::new())),
             None if is_first => return vec![(Role::User, text.to_owned())],
@@ -136,7 +135,7 @@ fn heading(line: &str) -> Option<Role> {
     }
 }
 
-/// A turn's text and files in their order.
+/// A turn's text and files, in order.
 fn blocks(text: &str, known: &[(String, Attachment)], used: &mut [bool]) -> Vec<Block> {
     let mut blocks = Vec::new();
     let mut said = String::new();
@@ -154,7 +153,7 @@ fn blocks(text: &str, known: &[(String, Attachment)], used: &mut [bool]) -> Vec<
             rest = &path[name.len() + FILE_CLOSES.len()..];
         } else {
             said.push_str(FILE_OPENS);
-            // A file that is not sent: where it lies here is nobody else's business.
+            // Do not send the local path of a file that is not attached.
             rest = match path.split_once(FILE_CLOSES) {
                 Some((name, _)) if name.starts_with('/') => &path[name.rfind('/').map_or(0, |at| at + 1)..],
                 _ => path,
@@ -169,7 +168,7 @@ fn blocks(text: &str, known: &[(String, Attachment)], used: &mut [bool]) -> Vec<
     blocks
 }
 
-/// Adds text beside files; what joins them is AgentV's.
+/// Adds text next to files, joined as in AgentV.
 fn say(blocks: &mut Vec<Block>, text: &str) {
     let text = text.trim_matches('\n');
     if !text.is_empty() {
@@ -192,7 +191,7 @@ fn content(mut blocks: Vec<Block>) -> Content {
     }
 }
 
-/// The shortest ends of these paths that tell different ones apart: mostly the names of the files.
+/// The shortest distinct suffixes of these paths: usually the file names.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let end = |path: &Path, length: usize| {
         let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
@@ -283,7 +282,7 @@ mod tests {
         assert!(failure.hint_text().unwrap().contains("provider_batching"));
         for text in ["@[System]:\nBe brief.", "@[System]:\nBe brief.\n\n@[User]:\n"] {
             let failure = Prompt::read(text, &[], &[]).unwrap_err();
-            assert_eq!(failure.to_string(), "the prompt asks nothing: it has no turn but the system's");
+            assert_eq!(failure.to_string(), "the prompt has only a system message");
         }
     }
 }

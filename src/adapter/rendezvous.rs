@@ -1,8 +1,8 @@
-//! Many calls of one AgentV meet and leave as one batch.
+//! Calls of one AgentV meet here and become one batch.
 //!
-//! A call is a file: in `waiting` until it belongs to a batch, in `called` until its answer is delivered, then in `done`.
-//! Its process holds a lock on it, so that a file without one has nobody who waits. Whoever holds the lock of `gather` makes
-//! the next batch of those that wait. All locks end with their process: nothing that is killed blocks anyone.
+//! A call is a file: in `waiting` until it belongs to a batch, in `called` until its response is delivered, then in `done`. Its
+//! process holds a lock on it, so an unlocked file has no waiting process. The process that holds the `gather` lock makes the next
+//! batch of the waiting calls. All locks end with their process: a killed process blocks no other.
 
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
@@ -18,24 +18,24 @@ use super::prompt::Prompt;
 use crate::model::{Attachment, Digest, Failure, Message, Metadata, Params, Request, printable, request_id};
 use crate::util::durable;
 
-/// How often the directory is looked at for further calls.
+/// How often the directory is checked for further calls.
 const LOOK_EVERY: Duration = Duration::from_millis(25);
-/// How many bytes of prompts and attachments are sent together. A larger batch would be possible, but takes longer to hand over.
+/// The most bytes of prompts and attachments in one batch. A larger batch would work, but takes longer to hand over.
 const MOST_BYTES: u64 = 64 << 20;
-/// How long a repeated call waits for its forerunner to notice that it was given up.
+/// How long a repeated call waits for its predecessor to notice that it was abandoned.
 const GIVEN_UP_WITHIN: Duration = Duration::from_secs(2);
 
 const WAITING: &str = "waiting";
 const CALLED: &str = "called";
 const DONE: &str = "done";
 
-/// Where calls meet that can become one batch: those of one AgentV for one target.
+/// The calls that can become one batch: those of one AgentV for one target.
 #[derive(Debug, Clone)]
 pub struct Rendezvous {
     dir: PathBuf,
 }
 
-/// One call, as its file has it.
+/// The content of a call's file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Call {
     /// AgentV's name of the test.
@@ -44,24 +44,24 @@ struct Call {
     files: Vec<Attachment>,
 }
 
-/// A call that somebody waits for.
+/// A call with a waiting process.
 #[derive(Debug)]
 pub struct Ticket {
     rendezvous: Rendezvous,
     name: String,
-    /// So many tries of its batch do not count for this call.
+    /// The number of batch attempts that do not count for this call.
     seen: u32,
-    /// Held as long as somebody waits.
+    /// Held while the process waits.
     _lock: File,
 }
 
 impl Call {
-    /// Refuses what cannot be a request, before it spoils a batch for others.
+    /// Refuses an invalid request before it fails a batch for others.
     fn check(&self) -> Result<(), Failure> {
         let request = self.request(1);
         let line = serde_json::to_vec(&request).map_err(|error| Failure::config(error.to_string()))?;
         Request::from_line(&line).map(drop).map_err(|invalid| {
-            let message = format!("test `{}` cannot be asked: {invalid}", printable(&self.id));
+            let message = format!("test `{}` is not a valid request: {invalid}", printable(&self.id));
             Failure::config(message).hint(invalid.hint)
         })
     }
@@ -80,24 +80,24 @@ impl Call {
 }
 
 impl Rendezvous {
-    /// The meeting point for this purpose in a directory of one AgentV.
+    /// Opens the rendezvous for a purpose, in the directory of one AgentV.
     pub fn open(place: &Path, purpose: &str) -> anyhow::Result<Self> {
         let dir = place.join(format!("calls-{}", &Digest::of(purpose.as_bytes()).to_string()[..16]));
         for folder in [WAITING, CALLED, DONE, "files", "batches"] {
             durable::create_dir_all(&dir.join(folder))
-                .with_context(|| format!("cannot make a directory in `{}`", dir.display()))?;
+                .with_context(|| format!("cannot create a directory in `{}`", dir.display()))?;
         }
         Ok(Self { dir })
     }
 
-    /// Where the bytes of attachments lie, by digest.
+    /// The directory of attachments, by digest.
     pub fn files(&self) -> PathBuf {
         self.dir.join("files")
     }
 
-    /// Takes in a call. AgentV repeats one that failed or took too long, a test's under the next `attempt`, a grader's under
-    /// the same: it goes on where a call with the same content ended that nobody waits for any more. Any other is a request
-    /// of its own, whatever it asks: repeats are asked for because answers differ.
+    /// Adds a call. AgentV repeats one that failed or timed out: a test's with the next `attempt`, a grader's with the same one. It
+    /// continues an abandoned call with the same content. Any other call is a new request, even with equal content: repetitions
+    /// are wanted because answers differ.
     pub fn take_in(
         &self,
         id: &str,
@@ -116,7 +116,7 @@ impl Rendezvous {
         loop {
             let (claimed, is_held) = self.claim(&content)?;
             if let Some(ticket) = claimed {
-                // The attempts of all calls of a batch are one more try of it.
+                // The attempts of all calls of a batch are one more attempt of the batch.
                 return Ok(if attempt > 0 { Ticket { seen: attempt, ..ticket } } else { ticket });
             }
             if attempt == 0 || !is_held || Instant::now() > deadline {
@@ -127,7 +127,7 @@ impl Rendezvous {
         self.announce(&own, &json)
     }
 
-    /// A call whose file begins like this and that nobody waits for any more, and whether there is one that somebody does.
+    /// An abandoned call whose file name starts with this, and whether there is one that is still awaited.
     fn claim(&self, beginning: &str) -> anyhow::Result<(Option<Ticket>, bool)> {
         let mut is_held = false;
         for folder in [WAITING, CALLED] {
@@ -161,10 +161,10 @@ impl Rendezvous {
         Ok((None, is_held))
     }
 
-    /// Puts a new call among those that wait; it is locked before anyone can see it.
+    /// Adds a new call to the waiting ones; it is locked before it becomes visible.
     fn announce(&self, own: &str, json: &[u8]) -> anyhow::Result<Ticket> {
         let cannot = "cannot write a call";
-        // No two calls have the same name, not even repeats with the same output file.
+        // Names are unique, even for repetitions with the same output file.
         let name = format!("{own}-{:016x}.json", fastrand::u64(..));
         let path = self.dir.join(WAITING).join(&name);
         // Not in `waiting`, where it would count as a call before it has its name.
@@ -176,7 +176,7 @@ impl Rendezvous {
         Ok(Ticket { rendezvous: self.clone(), name, seen: 0, _lock: lock })
     }
 
-    /// Keeps attachments: AgentV may change or remove its files before the batch leaves.
+    /// Copies attachments: AgentV may change or remove its files before the batch is sent.
     fn keep_files(&self, prompt: &Prompt) -> anyhow::Result<()> {
         for (sha256, bytes) in &prompt.bytes {
             let kept = self.files().join(sha256.to_string());
@@ -187,8 +187,8 @@ impl Rendezvous {
         Ok(())
     }
 
-    /// Waits for further calls, until so many wait or no other comes for a while, and makes a batch of `own` and of others
-    /// that somebody still waits for. Only whoever holds the lock of `gather` may.
+    /// Waits until enough calls wait or no other arrives for a while, then makes a batch of `own` and other awaited calls. Only the
+    /// holder of the `gather` lock may call it.
     fn gather(&self, own: &str, workers: usize, window: Duration) -> anyhow::Result<(JoinedBatch, File)> {
         self.mend()?;
         let mut known = HashSet::new();
@@ -224,7 +224,7 @@ impl Rendezvous {
         Ok((batch, lock))
     }
 
-    /// The calls with these names, `own` first, as far as they are not too much for one batch; the others wait for the next.
+    /// The calls with these names that fit into one batch, `own` first; the others wait for the next.
     fn that_fit(&self, own: &str, mut names: Vec<String>) -> anyhow::Result<Vec<(Call, String)>> {
         names.sort_by_key(|name| name != own);
         let (mut calls, mut bytes, mut files) = (Vec::new(), 0, HashSet::new());
@@ -241,7 +241,7 @@ impl Rendezvous {
         Ok(calls)
     }
 
-    /// Passes on what a killed one had made a batch of and not passed on.
+    /// Finishes moving the calls of a batch whose process was killed.
     fn mend(&self) -> anyhow::Result<()> {
         let waiting = self.names(WAITING)?;
         let mut members = HashSet::new();
@@ -253,12 +253,12 @@ impl Rendezvous {
 
     fn pass_on(&self, name: &str) -> anyhow::Result<()> {
         durable::rename(&self.dir.join(WAITING).join(name), &self.dir.join(CALLED).join(name))
-            .context("cannot pass on a call")
+            .context("cannot move a call to its batch")
     }
 
     fn take_back(&self, name: &str) -> anyhow::Result<()> {
         durable::rename(&self.dir.join(CALLED).join(name), &self.dir.join(WAITING).join(name))
-            .context("cannot take back a call")
+            .context("cannot move a call back")
     }
 
     /// Whether the process of a call still waits.
@@ -270,7 +270,7 @@ impl Rendezvous {
         }
     }
 
-    /// The batches so far, the newest first.
+    /// The existing batches, newest first.
     fn batches(&self) -> anyhow::Result<Vec<JoinedBatch>> {
         let mut names = self.names("batches")?;
         names.sort_by(|a, b| b.cmp(a));
@@ -288,13 +288,13 @@ impl Rendezvous {
 }
 
 impl Ticket {
-    /// The call's batch, which may be about to be made: waits for it, or makes it. Whoever makes it leads it, and has its
-    /// lock. Blocks.
+    /// The call's batch: waits for one that is being made, or makes it. The process that makes it leads it and holds its lock.
+    /// Blocks.
     pub fn join(&self, workers: usize, window: Duration) -> anyhow::Result<(JoinedBatch, Option<File>)> {
         let gather = File::create(self.rendezvous.dir.join("gather.lock"))?;
         gather.lock()?;
         if let Some(batch) = self.batch()? {
-            // Whoever made it may have been killed before it was passed on.
+            // Its maker may have been killed before moving this call.
             if self.rendezvous.dir.join(WAITING).join(&self.name).exists() {
                 self.rendezvous.pass_on(&self.name)?;
             }
@@ -320,24 +320,24 @@ impl Ticket {
         members.iter().position(|name| *name == self.name).context("the call is not part of its batch")
     }
 
-    /// How many tries of its batch do not count: they came before the call, or before the attempt that the call is. If it
-    /// has no answer after them, the batch is tried once more.
+    /// The number of batch attempts that do not count: they were made before the call or its current attempt. If there is no
+    /// response after more attempts than that, the batch is run once more.
     pub fn seen(&self) -> u32 {
         self.seen
     }
 
-    /// Notes that AgentV has the answer, so that no later call gets it again. Call this last: a process that is killed
-    /// afterwards and before its exit has delivered nothing, and its next attempt pays again.
+    /// Records that AgentV has the response, so that no later call gets it again. Call it last: if the process is killed between
+    /// this and its exit, nothing was delivered, and the next attempt pays again.
     ///
-    /// Not synced, on purpose: after a power cut the answer may be delivered again, but is not paid again.
+    /// Deliberately not synced: after a power cut the response may be delivered again, but is not paid for again.
     pub fn delivered(self) -> anyhow::Result<()> {
         let dir = &self.rendezvous.dir;
         durable::rename_unsynced(&dir.join(CALLED).join(&self.name), &dir.join(DONE).join(&self.name))
-            .context("cannot note that a call is answered")
+            .context("cannot record that a call was answered")
     }
 }
 
-/// The calls as requests of one batch. Repeats of a test have the ids that replicates have.
+/// The calls as requests of one batch. Repetitions of a test get replicate ids.
 fn requests(calls: Vec<(Call, String)>) -> Vec<(Request, String)> {
     let mut taken = HashSet::new();
     let mut numbered = Vec::new();
@@ -394,7 +394,7 @@ mod tests {
         Prompt { messages: vec![message], files: Vec::new(), bytes: std::collections::BTreeMap::default() }
     }
 
-    /// Meets, leaves with one other call and gets an answer, as far as that is still to be done.
+    /// Joins a batch with one other call and gets a response, skipping steps that are done.
     fn answered(rendezvous: &Rendezvous, attempt: u32, mark: &dyn Fn(&str)) -> (String, bool) {
         let take_in = |id: &str| {
             let output = PathBuf::from(format!("{id}.json"));

@@ -1,4 +1,4 @@
-//! Where the calls of one AgentV meet: a private directory that nobody else's calls can see, and that goes with it.
+//! The directory that the calls of one AgentV share: private, and removed after AgentV ends.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use super::process_tree::Process;
 use crate::model::{Digest, Failure};
 
-/// When a directory goes of which nobody here can tell whether its AgentV lives: that of another container or boot, or of a
+/// When to remove a directory whose AgentV cannot be checked: one of another container or boot, or with a
 /// key.
 const STALE_AFTER: Duration = Duration::from_hours(24 * 7);
 
@@ -18,14 +18,14 @@ const STALE_AFTER: Duration = Duration::from_hours(24 * 7);
 #[derive(Debug)]
 pub struct RunDir {
     dir: PathBuf,
-    /// Where it belongs to a process.
+    /// The process it belongs to, if any.
     caller: Option<Process>,
 }
 
 impl RunDir {
-    /// That of the AgentV that started this process; those of others that are gone are removed.
+    /// The directory of the AgentV that started this process; removes those of ended ones.
     pub fn of_this_run() -> anyhow::Result<Self> {
-        let caller = Process::caller().context("cannot tell which process called this one")?;
+        let caller = Process::caller().context("cannot determine the calling process")?;
         let base = base()?;
         let system = system();
         sweep(&base, &system);
@@ -35,7 +35,7 @@ impl RunDir {
         Ok(Self { dir, caller: Some(caller) })
     }
 
-    /// That of the calls which say this key, whoever started them.
+    /// The directory of all calls with this key.
     pub fn named(key: &str) -> anyhow::Result<Self> {
         let base = base()?;
         let system = system();
@@ -50,13 +50,13 @@ impl RunDir {
         &self.dir
     }
 
-    /// Whether anyone can still want an answer.
+    /// Whether a response may still be wanted.
     pub fn is_wanted(&self) -> bool {
         self.caller.as_ref().is_none_or(Process::is_alive)
     }
 }
 
-/// The user's runtime directory, or one of the user's own among everybody's temporary files.
+/// The user's runtime directory, or a private one in the shared temporary directory.
 fn base() -> anyhow::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let base = match runtime.filter(|dir| dir.is_absolute() && dir.is_dir()) {
@@ -67,34 +67,34 @@ fn base() -> anyhow::Result<PathBuf> {
     Ok(base)
 }
 
-/// Makes a directory that only its owner can see, or checks that it is one: prompts lie in it, and answers are
-/// believed that do.
+/// Creates a private directory, or checks that it is one: it contains prompts, and the responses in it
+/// are trusted.
 fn private_directory(path: &Path) -> anyhow::Result<()> {
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(error).with_context(|| format!("cannot make the directory `{}`", path.display()));
+            return Err(error).with_context(|| format!("cannot create the directory `{}`", path.display()));
         }
         _ => {}
     }
     let found = path.symlink_metadata().with_context(|| format!("cannot look at `{}`", path.display()))?;
     let is_ours = found.is_dir() && found.uid() == rustix::process::getuid().as_raw();
     if !is_ours || found.mode() & 0o077 != 0 {
-        let message = format!("`{}` is not a directory that only you can see", path.display());
+        let message = format!("`{}` is not a private directory", path.display());
         return Err(Failure::config(message)
-            .hint("remove it, or let `XDG_RUNTIME_DIR` name a directory of your own")
+            .hint("remove it, or set `XDG_RUNTIME_DIR` to a private directory")
             .into());
     }
     Ok(())
 }
 
-/// What tells apart systems whose processes have the same numbers: boots, and containers that share the directory.
+/// Identifies systems whose processes may have the same numbers: boots, and containers that share the directory.
 fn system() -> String {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     Digest::of(format!("{} {}", boot.trim(), space.display()).as_bytes()).to_string()[..12].to_owned()
 }
 
-/// Removes the directories of those that are gone. What cannot be removed is left to the next one.
+/// Removes the directories of ended processes. Leftovers are removed by the next call.
 fn sweep(base: &Path, system: &str) {
     for entry in std::fs::read_dir(base).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

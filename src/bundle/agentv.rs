@@ -1,6 +1,6 @@
-//! The version of AgentV that a suite is run with: that of the installed package, else that of the lock file.
+//! The AgentV version that a suite runs with: from the installed package, else from the lock file.
 //!
-//! Nothing is started to learn it: `npm run` puts the programs of a checkout into `PATH`.
+//! No program is started for this: `npm run` puts programs of a checkout into `PATH`.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ pub(super) fn version(dir: &Path, root: &Path) -> Option<String> {
     local.or_else(installed).or_else(locked)
 }
 
-/// The version of the package that a program is part of.
+/// The version of the package that contains a program.
 fn installed_version(program: &Path) -> Option<String> {
     let real = program.canonicalize().ok()?;
     real.ancestors().find_map(package_version)
@@ -55,7 +55,7 @@ fn locked(path: &Path) -> Option<String> {
     None
 }
 
-/// A text that is a version.
+/// A text, if it is a version.
 fn checked(text: &str) -> Option<String> {
     let legal = |c: char| c.is_ascii_alphanumeric() || ".-+".contains(c);
     let is_version = text.split('.').count() >= 3

@@ -44,7 +44,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The type of an assertion; one that is not built in is noted.
+    /// The type of an assertion; records one that is not built in.
     fn kind(&mut self, node: &Node) -> Option<String> {
         let kind = get(node, "type")?;
         let name = kind.as_str()?.replace('_', "-");
@@ -67,7 +67,7 @@ impl Compiler<'_> {
         self.run_in_image(node, &base, Style::Shell, "cwd");
     }
 
-    /// Takes along what the command of a mapping names, and lets it be run in the image of its directory.
+    /// Takes along the files that a mapping's command names, and runs it in the image of its directory.
     pub(super) fn run_in_image(&mut self, node: &mut Node, base: &Path, style: Style, cwd: &str) {
         let key = if get(node, "command").is_some() { "command" } else { "script" };
         let Some(command) = get_mut(node, key) else { return };
@@ -77,7 +77,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// AgentV runs it in the suite's directory, and looks at no `cwd`.
+    /// AgentV runs it in the suite's directory and ignores `cwd`.
     fn aggregator(&mut self, node: &mut Node) {
         let kind = get_str(node, "type").unwrap_or_default().replace('_', "-");
         match kind.as_str() {
@@ -110,7 +110,7 @@ impl Compiler<'_> {
                 && written.contains(['/', '.'])
                 && self.lookup.find(written).is_some_and(|path| path.is_file())
             {
-                let message = format!("`{written}` is sent as it stands: it does not begin with `file://`");
+                let message = format!("`{written}` is sent as text: it does not begin with `file://`");
                 let hint = format!("write `file://{written}`");
                 self.warn(&at, message, hint);
             }
@@ -133,7 +133,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A command whose last word AgentV looks up itself. The others are relative to `base`, or to the script's directory.
+    /// A command whose last word AgentV resolves itself. The others are relative to `base`, or to the script's directory.
     fn last_is_script(&mut self, command: Option<&mut Node>, base: Option<&Path>) {
         let Some(items) = command.and_then(items_mut) else { return };
         let Some(last) = items.last().filter(|last| last.as_str().is_some()).cloned() else { return };
@@ -149,7 +149,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The assertions of a turn, which AgentV takes as they stand: a command is run where AgentV was started.
+    /// The assertions of a turn, which AgentV uses unchanged: a command runs in AgentV's working directory.
     pub(super) fn turn_assertions(&mut self, list: &mut Node) {
         let Some(items) = items_mut(list) else { return };
         for item in items {
@@ -168,8 +168,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Finds the files of the types that are no built-in ones. AgentV looks for them in `.agentv`, where a link then leads to
-    /// the image of the file, beside what it needs.
+    /// Finds the files of custom types. AgentV looks for them in `.agentv`, where a link then points to the image of the file, next
+    /// to its dependencies.
     pub(super) fn custom_types(&mut self) {
         let types = std::mem::take(&mut self.types);
         let root = self.places.root.clone();
@@ -178,7 +178,7 @@ impl Compiler<'_> {
         for (name, at) in types {
             let Some((folder, path)) = find_custom_type(&name, &dirs) else {
                 let hint = "a type that is not built in is a file `.agentv/assertions/TYPE.ts`";
-                self.problems.error_with_hint(&at, format!("no such type of assertion: `{name}`"), hint);
+                self.problems.error_with_hint(&at, format!("unknown assertion type: `{name}`"), hint);
                 continue;
             };
             let Some(place) = self.files.add(Area::Scripts, &path, &at, &mut self.problems) else { continue };

@@ -1,4 +1,4 @@
-//! Tests: the files that they show to a model, and what they expect.
+//! Tests: their attached files and expected outputs.
 
 use super::compiler::Compiler;
 use super::files::Area;
@@ -43,7 +43,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Rewrites what every test begins with. Its files may be named by variables of the tests.
+    /// Rewrites the suite's `input`. Its files may depend on variables of the tests.
     pub(super) fn suite_files(&mut self, root: &mut Node, cases: &[Node]) {
         let keys = self.dialect.suite;
         let named = |part| keys.names(part).map(move |key| (part, key));
@@ -53,7 +53,7 @@ impl Compiler<'_> {
                 self.shown(part, node, None);
                 continue;
             }
-            // Each test's variables name their own files; the text itself must suit them all.
+            // Each test's variables name their own files, but the text itself must work for all of them.
             let before = node.clone();
             let mut after: Option<Node> = None;
             for case in cases {
@@ -66,7 +66,7 @@ impl Compiler<'_> {
                             format!(
                                 "`{key}` names files in several places, depending on the tests' variables"
                             ),
-                            "keep them in one directory, or name them in the tests",
+                            "keep them in one directory, or list them in the tests",
                         );
                         break;
                     }
@@ -79,7 +79,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Takes the files along that a model is shown.
+    /// Takes along attached files.
     fn shown(&mut self, part: Part, node: &mut Node, vars: Option<&Node>) {
         match part {
             Part::InputFiles => self.input_files(node, vars),
@@ -103,7 +103,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A text, a message, a list of messages or, for what is expected, a list of content.
+    /// A text, a message, a list of messages or, for the expected output, a list of content.
     fn messages(&mut self, node: &mut Node, vars: Option<&Node>, content_counts: bool) {
         let is_message = |node: &Node| get(node, "role").is_some();
         if is_message(node) {
@@ -131,7 +131,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Takes a file along that a model is shown.
+    /// Takes along an attached file.
     fn file(&mut self, node: &mut Node, vars: Option<&Node>) {
         if node.as_str().is_none_or(str::is_empty) {
             return;
@@ -167,7 +167,7 @@ impl Compiler<'_> {
         *node = tree::text(new, &at);
     }
 
-    /// The place of a file whose name has variables in it: the same text below the image of the directory that it is in.
+    /// The path of a file whose name contains variables: the same text below the image of its directory.
     fn prefixed(&self, written: &str, text: &str, path: &std::path::Path) -> Option<String> {
         let name = text.trim_start_matches(['/', '\\']);
         let root = self.lookup.roots.iter().find(|root| normalized(&root.join(name)) == path)?;
@@ -175,7 +175,7 @@ impl Compiler<'_> {
         Some(format!("{place}/{}", written.trim_start_matches(['/', '\\'])))
     }
 
-    /// A turn of a conversation: AgentV reads no files for it, and runs its graders where it was started.
+    /// A turn of a conversation: AgentV attaches no files to it, and runs its graders in its own working directory.
     fn turn(&mut self, turn: &mut Node) {
         for key in ["input", "expected_output"] {
             if let Some(file) = get(turn, key).and_then(first_file) {

@@ -1,7 +1,7 @@
-//! Commands: which files of the repository they name, and the directory that they are run in.
+//! Commands: the files of the repository that they name, and their working directory.
 //!
-//! A command is not rewritten. What it names lies in `scripts/` as it lay in the repository, and the command is run in the image
-//! of the directory that it was run in. Only absolute paths into the repository are replaced, by relative ones.
+//! A command is not rewritten. The files that it names are in `scripts/` with the same layout as in the repository, and it runs in
+//! the image of its working directory. Only absolute paths into the repository are replaced by relative ones.
 
 use std::path::{Path, PathBuf};
 
@@ -13,36 +13,36 @@ use super::tree;
 use crate::config::{Node, NodeValue, Span, interpolate, normalized};
 use crate::util::regular_file;
 
-/// Programs that run the script that they are given.
+/// Programs that run a script.
 const INTERPRETERS: [&str; 14] = [
     "bash", "sh", "zsh", "dash", "python", "python3", "node", "bun", "deno", "tsx", "ts-node", "ruby",
     "perl", "pwsh",
 ];
 
-/// Directories whose programs are expected on every machine.
+/// Directories whose programs exist on every machine.
 const SYSTEM: [&str; 6] = ["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/dev", "/proc"];
 
-/// Limit of directories that a command enters with `cd`. The latest ones count.
+/// The most directories that a command enters with `cd`. The latest ones count.
 const MOST_BASES: usize = 32;
 
 /// The link to the scripts in the templates of tests.
 pub(super) const SCRIPTS_LINK: &str = ".bundle-scripts";
 
-/// How a command is read.
+/// How a command is parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
-    /// A text is for a shell.
+    /// A text is run by a shell.
     Shell,
-    /// A text is cut at its blanks.
+    /// A text is split at blanks.
     Words,
 }
 
-/// What it means if the script is not there.
+/// The severity of a missing script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It cannot run anywhere.
+    /// The command cannot run anywhere.
     Error,
-    /// It may appear where the command is run.
+    /// It may exist where the command runs.
     Fine,
 }
 
@@ -55,7 +55,7 @@ struct Word<'t> {
 }
 
 impl Compiler<'_> {
-    /// Takes along what a command names that is run in `base`, and lets the directory be there. Returns the directory's place.
+    /// Takes along the files named by a command that runs in `base`, and keeps that directory. Returns its path in the bundle.
     pub(super) fn command(
         &mut self,
         command: &mut Node,
@@ -101,7 +101,7 @@ impl Compiler<'_> {
         Some(place)
     }
 
-    /// Looks into the text of a command as into a script.
+    /// Checks the text of a command like a script.
     fn inline_script(&mut self, text: &str, base: &Path, at: &Span) {
         let path = base.join("command");
         let script = Script { path: &path, text, inline: Some(at) };
@@ -110,7 +110,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Looks at each word; returns what has to be replaced: where, how much, and by what.
+    /// Checks each word; returns the replacements: position, length and text.
     fn words(
         &mut self,
         words: &[Word<'_>],
@@ -132,7 +132,7 @@ impl Compiler<'_> {
         replaced
     }
 
-    /// Takes along what a word names. Returns what it becomes if it is an absolute path into the repository, and how much
+    /// Takes along the file that a word names. If it is an absolute path into the repository, returns its replacement, and how much
     /// of the word stays before it.
     fn word(
         &mut self,
@@ -181,7 +181,7 @@ impl Compiler<'_> {
                 self.problems.error_with_hint(
                     at,
                     format!("no such script: `{text}`"),
-                    format!("the command is run in `{dir}`"),
+                    format!("the command runs in `{dir}`"),
                 );
             }
             return None;
@@ -194,7 +194,7 @@ impl Compiler<'_> {
         if i == 0 && !text.contains('/') {
             return None;
         }
-        // The repository never travels as a whole; `inline_script` reports who copies it.
+        // The repository is never included as a whole; `inline_script` reports copies of it.
         if found == self.places.root {
             return None;
         }
@@ -205,7 +205,7 @@ impl Compiler<'_> {
         None
     }
 
-    /// An absolute path: into the repository it becomes relative, another one is expected on every machine.
+    /// An absolute path: one into the repository becomes relative, any other must exist on every machine.
     fn absolute(&mut self, path: &Path, runs: bool, bases: &[PathBuf], at: &Span) -> Option<String> {
         let path = normalized(path);
         let real = path.canonicalize().unwrap_or_else(|_| path.clone());
@@ -216,7 +216,7 @@ impl Compiler<'_> {
                 self.needs(&real, bases, at);
             }
             if self.in_workspace {
-                // The directory of a test is made anew for each run; only a link in its template leads to the bundle.
+                // The directory of a test is created for each run; only a link in its template points to the bundle.
                 self.linked.get_or_insert_default();
                 return self.files.relative(&real).map(|path| format!("./{SCRIPTS_LINK}/{path}"));
             }
@@ -227,9 +227,9 @@ impl Compiler<'_> {
         if !system && (path.exists() || runs) {
             let name = path.display().to_string();
             let message = format!("`{name}` is not in the repository: it must be on every machine");
-            self.warn(at, message, "name a program that `PATH` finds, or put it into the repository");
+            self.warn(at, message, "use a program from `PATH`, or put it into the repository");
             self.files
-                .leave(name, "named by a command, and not in the repository: it must be on every machine");
+                .leave(name, "used by a command, but not in the repository: it must be on every machine");
         }
         None
     }
@@ -250,7 +250,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `bun run NAME`: a script of `package.json` may name files too.
+    /// `bun run NAME`: a script in `package.json` may name files, too.
     fn package_script(&mut self, name: &str, base: &Path, at: &Span) {
         let root = self.places.root.clone();
         let dirs = base.ancestors().take_while(|dir| dir.starts_with(&root));
@@ -302,12 +302,12 @@ impl Compiler<'_> {
     }
 }
 
-/// A text for a shell that runs a command of a target hook or an aggregator elsewhere.
+/// A shell command that runs in another directory, for a target hook or an aggregator.
 pub(super) fn run_in(place: &str, command: &str) -> String {
     format!("cd {} && {command}", quoted(place))
 }
 
-/// A word as a shell reads it.
+/// A word quoted for a shell.
 pub(super) fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_./-+@".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
@@ -325,22 +325,22 @@ pub(super) fn is_script_name(path: &Path) -> bool {
     path.extension().and_then(|end| end.to_str()).is_some_and(|end| ENDINGS.contains(&end))
 }
 
-/// Where the value of `--config=x` or `NAME=x` begins.
+/// The start of the value in `--config=x` or `NAME=x`.
 fn cut_of(word: &str) -> usize {
     word.find('=').filter(|_| !word.starts_with(['.', '/'])).map_or(0, |at| at + 1)
 }
 
-/// Whether a script of `package.json` may follow: `bun run NAME`.
+/// Whether the name of a `package.json` script may follow: `bun run NAME`.
 fn runs_script(word: &str) -> bool {
     matches!(word, "run" | "exec" | "x")
 }
 
-/// Marks a script of a `package.json` that was looked at.
+/// Marks a script of a `package.json` as checked.
 fn package_key(package: &Path, name: &str) -> (PathBuf, PathBuf) {
     (package.to_owned(), PathBuf::from(format!("scripts/{name}")))
 }
 
-/// Adds the directory of a `cd` as the last one. The first stays: the command begins there.
+/// Adds the directory of a `cd` as the last one. The first one stays: the command starts there.
 fn enter(bases: &mut Vec<PathBuf>, dir: PathBuf) {
     let again = bases.iter().skip(1).position(|base| *base == dir);
     if let Some(at) = again.map(|at| at + 1).or_else(|| (bases.len() >= MOST_BASES).then_some(1)) {
@@ -359,7 +359,7 @@ fn blank_words(text: &str) -> Vec<Word<'_>> {
     text.split_whitespace().map(|word| Word { text: word, start: start_of(word), quoted: false }).collect()
 }
 
-/// The words of a shell's text, roughly: quotes are respected, everything that is no word separates.
+/// The words of a shell command, approximately: respects quotes; all other syntax separates words.
 fn shell_words(text: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     let mut chars = text.char_indices().peekable();

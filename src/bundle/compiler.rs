@@ -1,4 +1,4 @@
-//! What every part of the compiler shares: where things are, what was found, what is wrong.
+//! The shared state of the compiler: paths, findings and problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::suite::{AGENTV_4, Allowance, Dialect, Lookup, Reader, ReaderState, Te
 use crate::util::regular_file;
 use crate::util::secrets::{SecretMatch, find_secret};
 
-/// Where the suite and its repository are. All paths are absolute, links resolved.
+/// The paths of the suite and its repository. All are absolute, with links resolved.
 #[derive(Debug)]
 pub(super) struct Places {
     /// The repository.
@@ -25,40 +25,40 @@ pub(super) struct Places {
 pub(super) struct Compiler<'a> {
     pub(super) env: &'a Env,
     pub(super) places: Places,
-    /// AgentV is started in its working directory, which a few references are relative to.
+    /// AgentV's working directory is the base of a few references.
     pub(super) lookup: Lookup,
-    /// What the keys of the suite mean.
+    /// The meaning of the suite's keys.
     pub(super) dialect: &'static Dialect,
     templates: Templates,
     pub(super) problems: Problems,
     pub(super) files: Files,
-    /// The digests of the files that became part of another, by their path in the repository.
+    /// The digests of inlined files, by path in the repository.
     pub(super) inlined: BTreeMap<String, Digest>,
     /// The variables that chose a file or a target, and what they chose.
     pub(super) chosen: BTreeMap<String, BTreeSet<String>>,
-    /// The types of assertions that are not built in, and where each was seen first.
+    /// The custom assertion types, and the first position of each.
     pub(super) types: BTreeMap<String, Span>,
-    /// The names of targets that the suite can reach, and where each was seen first.
+    /// The names of targets that the suite can use, and the first position of each.
     pub(super) asked: Vec<(String, Span)>,
-    /// Whether the suite says which target it runs on.
+    /// Whether the suite names its target.
     pub(super) names_target: bool,
-    /// Targets that the suite makes of others: the name, and the name of the other.
+    /// Targets that the suite derives from others: the name, and the name of the other.
     pub(super) synthetic: Vec<(String, Node)>,
-    /// Scripts whose needs were looked at, with the directory that they are run in.
+    /// Scripts whose dependencies were checked, with their working directory.
     pub(super) looked_at: BTreeSet<(PathBuf, PathBuf)>,
     /// How many lines of each script were reported.
     pub(super) reported: BTreeMap<PathBuf, usize>,
-    /// Whether the suite is called after its file.
+    /// Whether the suite is named after its file.
     pub(super) unnamed: bool,
-    /// Whether tests work in a directory of their own, where commands of targets are run.
+    /// Whether tests have their own directory, in which target commands run.
     pub(super) has_workspace: bool,
-    /// Whether a command is looked at that is run in the directory of a test.
+    /// Whether the current command runs in the directory of a test.
     pub(super) in_workspace: bool,
-    /// The directories that need a link to the scripts, once a command in the directory of a test has one of them.
+    /// The directories that need a link to the scripts, if a command in the directory of a test names one.
     pub(super) linked: Option<BTreeSet<String>>,
-    /// The files that became part of another and have a secret in them, with the first.
+    /// The inlined files that contain a secret, with the first one.
     pub(super) suspects: Vec<(PathBuf, SecretMatch)>,
-    /// How much text variables may still fill in.
+    /// How much more text variables may insert.
     pub(super) text: Allowance,
 }
 
@@ -89,12 +89,12 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Notes a warning, once for each file.
+    /// Records a warning, once per file.
     pub(super) fn warn(&mut self, at: &Span, message: impl Into<String>, hint: impl Into<String>) {
         self.problems.warn_once(at, message.into(), Some(hint.into()));
     }
 
-    /// The file that a text names, as AgentV looks for it. A missing file is noted.
+    /// The file that a text names, resolved as in AgentV. Records a missing file.
     pub(super) fn found(&mut self, what: &str, text: &str, at: &Span) -> Option<PathBuf> {
         let found = self.lookup.find(text);
         if found.is_none() {
@@ -103,13 +103,13 @@ impl<'a> Compiler<'a> {
         found
     }
 
-    /// Takes a file along that is looked up in the search roots, and gives its place in the bundle.
+    /// Takes along a file from the search roots, and returns its path in the bundle.
     pub(super) fn take(&mut self, area: Area, what: &str, text: &str, at: &Span) -> Option<String> {
         let path = self.found(what, text, at)?;
         self.files.add(area, &path, at, &mut self.problems)
     }
 
-    /// Notes a target that the suite can reach.
+    /// Records a target that the suite can use.
     pub(super) fn ask(&mut self, name: &str, at: &Span) {
         let name = name.trim();
         if !name.is_empty() && !self.asked.iter().any(|(known, _)| known == name) {
@@ -130,7 +130,7 @@ impl Reader for Compiler<'_> {
             Ok(bytes) if inside => bytes,
             Ok(_) => {
                 let hint =
-                    "move it into the repository; `--root DIR` names another directory as the repository";
+                    "move it into the repository; `--root DIR` sets another directory as the repository";
                 let message = format!("outside the repository: `{}`", name.display());
                 self.problems.error_with_hint(at, message, hint);
                 return None;
@@ -150,10 +150,10 @@ impl Reader for Compiler<'_> {
         self.decode(path, bytes)
     }
 
-    /// The bundle keeps the references.
+    /// References stay in the bundle.
     fn interpolate(&mut self, _: &mut Node) {}
 
-    /// An error is noted if a variable is not set.
+    /// Records an error if a variable is unset.
     fn choice(&mut self, node: &Node, what: &str) -> Option<String> {
         let text = node.as_str()?;
         if !text.contains("${{") {
@@ -176,21 +176,21 @@ impl Reader for Compiler<'_> {
         Some(value)
     }
 
-    /// Files outside the repository are refused where they are read.
+    /// Files outside the repository are rejected when they are read.
     fn may_include(&self, _: &Path) -> bool {
         true
     }
 
-    /// It travels, and AgentV skips it in the bundle too.
+    /// It is included, and AgentV skips it in the bundle, too.
     fn skipped(&mut self, at: &Span, message: String, hint: Option<&str>) {
         self.problems.warn_once(at, message, hint.map(ToOwned::to_owned));
     }
 
-    /// Warnings are about what does not travel.
+    /// Warnings are only about what is left behind.
     fn remark(&mut self, _: &Span, _: String, _: Option<String>) {}
 }
 
-/// The first place of a file.
+/// The start of a file.
 pub(super) fn start_of(source: Source) -> Span {
     Span { source: Arc::new(source), line: 1, column: 1, width: 1 }
 }

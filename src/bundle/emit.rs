@@ -1,10 +1,10 @@
-//! A tree → YAML that every parser reads back as the same tree, be it of version 1.1 or 1.2.
+//! Writes a tree as YAML that parsers of version 1.1 and 1.2 read as the same tree.
 
 use std::fmt::Write as _;
 
 use crate::config::{Node, NodeValue};
 
-/// Words that some parser takes for a boolean, for nothing or for a number.
+/// Words that some parser reads as a boolean, null or a number.
 const WORDS: [&str; 13] =
     ["true", "false", "null", "yes", "no", "on", "off", "y", "n", "nan", "inf", "infinity", "undefined"];
 
@@ -22,7 +22,7 @@ pub(super) fn document(root: &Node) -> String {
     out
 }
 
-/// A list or a mapping that is not empty, from the start of a line on.
+/// A non-empty list or mapping, starting on a new line.
 fn block(node: &Node, indent: usize, out: &mut String) {
     match &node.value {
         NodeValue::Map(entries) => {
@@ -55,7 +55,7 @@ fn block(node: &Node, indent: usize, out: &mut String) {
     }
 }
 
-/// What stands after a key and its colon.
+/// The value after a key and its colon.
 fn after(value: &Node, indent: usize, out: &mut String) {
     if is_block(value) {
         out.push('\n');
@@ -68,7 +68,7 @@ fn after(value: &Node, indent: usize, out: &mut String) {
     }
 }
 
-/// Everything that fits behind a key; only a literal text has further lines.
+/// A value on the line of its key; only a literal text has further lines.
 fn inline(node: &Node, indent: usize, out: &mut String) {
     match &node.value {
         NodeValue::Null => out.push_str("null"),
@@ -113,7 +113,7 @@ fn float(number: f64) -> String {
     }
 }
 
-/// A text on one line: as it stands where nobody can mistake it, else in double quotes.
+/// A text on one line: plain if it is unambiguous, else in double quotes.
 fn scalar(text: &str, out: &mut String) {
     if is_plain(text) {
         out.push_str(text);
@@ -136,7 +136,7 @@ fn scalar(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// What YAML does not let stand in a text, and what looks like the end of a line or like nothing; all are below U+10000.
+/// Characters that YAML does not allow, and those that look like line ends or nothing; all are below U+10000.
 fn is_unprintable(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{a0}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
@@ -154,8 +154,8 @@ fn is_plain(text: &str) -> bool {
         && !WORDS.contains(&text.to_ascii_lowercase().as_str())
 }
 
-/// Whether a text can stand as the lines that it has. A carriage return would become a line feed, and blanks at the ends
-/// of lines get lost in editors.
+/// Whether a text can be written as literal lines. A carriage return would become a line feed, and editors strip blanks at line
+/// ends.
 fn is_literal(text: &str) -> bool {
     let body = text.strip_suffix('\n').unwrap_or(text);
     body.contains('\n')

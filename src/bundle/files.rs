@@ -1,7 +1,7 @@
-//! What will lie in a bundle: which file comes from where, checked before anything is written.
+//! The files of a bundle and their sources, checked before anything is written.
 //!
-//! Each of the three areas is an image of the repository: what was `a/b.py` there is `scripts/a/b.py` here, so that files which
-//! name each other by relative paths still find each other.
+//! Each of the three areas is an image of the repository: `a/b.py` becomes `scripts/a/b.py`, so that relative paths between files
+//! still work.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, Metadata};
@@ -19,11 +19,11 @@ use crate::util::secrets::{FileName, Scanner, file_name, is_in_state, is_public_
 /// The areas of a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Area {
-    /// Templates that tests work in.
+    /// Templates of test workspaces.
     Workspace,
-    /// What commands run, and what that needs.
+    /// Scripts of commands and their dependencies.
     Scripts,
-    /// What is read: inputs, expected outputs, prompts.
+    /// Data: inputs, expected outputs, prompts.
     Data,
 }
 
@@ -38,40 +38,40 @@ impl Area {
     }
 }
 
-/// One thing in a bundle.
+/// One entry of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum BundleEntry {
-    /// A file that is copied.
+    /// A copied file.
     Copy {
-        /// Where it is.
+        /// Its path.
         from: PathBuf,
-        /// Where it is in the repository.
+        /// Its path in the repository.
         source: String,
-        /// Whether it can be run.
+        /// Whether it is executable.
         executable: bool,
     },
     /// A symbolic link.
     Link {
-        /// What it says.
+        /// Its target.
         target: String,
-        /// Where it is in the repository; links that were made for the bundle are nowhere.
+        /// Its path in the repository; `None` if it was created for the bundle.
         source: Option<String>,
     },
-    /// A file that was made.
+    /// A generated file.
     Made {
         /// Its content.
         content: Vec<u8>,
-        /// What it was made of.
+        /// Its source.
         source: Option<String>,
     },
 }
 
-/// Something that stays behind.
+/// Something that is left behind.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct LeftBehind {
     /// What it is.
     pub what: String,
-    /// Why it does not travel, and what brings it back.
+    /// Why it is left behind, and how to restore it.
     pub why: String,
     /// The file that needs it, in the repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,16 +86,16 @@ pub struct LeftBehind {
 pub(super) struct Files {
     /// The repository, links resolved.
     root: PathBuf,
-    /// What never travels: where the bundle goes.
+    /// Never included: the bundle's own destination.
     exclude: Vec<PathBuf>,
     pub(super) entries: BTreeMap<String, BundleEntry>,
     pub(super) left: BTreeSet<LeftBehind>,
     known: HashSet<(Area, PathBuf)>,
-    /// What travels whatever it looks like.
+    /// Included despite the rules.
     pub(super) included: Included,
-    /// What git ignores; a directory means everything in it.
+    /// Files that git ignores; a directory includes its content.
     by_git: HashSet<PathBuf>,
-    /// The files that were looked into.
+    /// The files that were checked for secrets.
     checked: HashSet<PathBuf>,
 }
 
@@ -118,18 +118,18 @@ impl Files {
         }
     }
 
-    /// The place of a repository path in a bundle; nothing for one outside, or whose name is not UTF-8.
+    /// The bundle path of a repository path; `None` if it is outside, or its name is not UTF-8.
     pub(super) fn place(&self, area: Area, path: &Path) -> Option<String> {
         let relative = self.relative(path)?;
         Some(if relative.is_empty() { area.dir().to_owned() } else { format!("{}/{relative}", area.dir()) })
     }
 
-    /// A path as the repository knows it.
+    /// A path relative to the repository.
     pub(super) fn relative(&self, path: &Path) -> Option<String> {
         path.strip_prefix(&self.root).ok()?.to_str().map(ToOwned::to_owned)
     }
 
-    /// Adds a file, a link or a whole directory; what is wrong with it is noted at `at`. Returns its place.
+    /// Adds a file, a link or a whole directory; problems are recorded at `at`. Returns its bundle path.
     pub(super) fn add(
         &mut self,
         area: Area,
@@ -142,7 +142,7 @@ impl Files {
         if !self.known.insert((area, path.clone())) {
             return Some(place);
         }
-        // Rules for names also apply to where the links on the way lead.
+        // Rules for names also apply to the targets of links on the way.
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
         let found = path.canonicalize().ok().or_else(|| Some(parent.as_ref()?.join(path.file_name()?)));
         let is_in_state = |path: &Path| path.strip_prefix(&self.root).is_ok_and(is_in_state);
@@ -152,7 +152,7 @@ impl Files {
             problems.error_with_hint(at, message, "copy the file to another directory");
             return None;
         }
-        // Links on the way are followed once: a repository that is itself behind a link is still one.
+        // Links on the way are followed once: a repository may itself be behind a link.
         if parent.is_some_and(|parent| !parent.starts_with(&self.root)) {
             self.outside(&path, at, problems);
             return None;
@@ -168,7 +168,7 @@ impl Files {
         Some(place)
     }
 
-    /// Keeps a directory that would be empty.
+    /// Keeps a directory that would otherwise be empty.
     pub(super) fn keep_directory(
         &mut self,
         area: Area,
@@ -183,8 +183,8 @@ impl Files {
         Some(place)
     }
 
-    /// Takes away the files that only kept a directory where something else keeps it, and tells names that some disks
-    /// cannot tell apart.
+    /// Removes unnecessary placeholder files, and reports names that differ only by case, which some disks cannot
+    /// distinguish.
     pub(super) fn finish(&mut self, at: &Span, problems: &mut Problems) {
         self.resolve_links();
         let paths: Vec<String> = self.entries.keys().cloned().collect();
@@ -207,7 +207,7 @@ impl Files {
                     problems.error_with_hint(
                         at,
                         format!(
-                            "`{first}` and `{part}` differ only by case: some disks hold but one of them"
+                            "`{first}` and `{part}` differ only by case, which some disks do not distinguish"
                         ),
                         "rename one of them",
                     );
@@ -216,12 +216,12 @@ impl Files {
         }
     }
 
-    /// Notes what stays behind.
+    /// Records something that is left behind.
     pub(super) fn leave(&mut self, what: impl Into<String>, why: impl Into<String>) {
         self.left.insert(LeftBehind { what: what.into(), why: why.into(), file: None, line: None });
     }
 
-    /// The same for something that a line of a file needs.
+    /// The same for a dependency of a line in a file.
     pub(super) fn leave_at(
         &mut self,
         what: impl Into<String>,
@@ -244,7 +244,7 @@ impl Files {
     }
 
     fn outside(&self, path: &Path, at: &Span, problems: &mut Problems) {
-        let hint = "move it into the repository; `--root DIR` names another directory as the repository";
+        let hint = "move it into the repository; `--root DIR` sets another directory as the repository";
         problems.error_with_hint(at, format!("outside the repository: `{}`", self.shown(path)), hint);
     }
 
@@ -289,7 +289,7 @@ impl Files {
             }
         };
         names.sort();
-        // Git knows files by where they are, not by the links that lead there.
+        // Git knows files by their real path, not by the links to it.
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let mut taken = 0;
         for name in names {
@@ -302,7 +302,7 @@ impl Files {
             let target =
                 is_link.then(|| found.canonicalize().ok()).flatten().unwrap_or_else(|| found.clone());
             let ignored = ignored(&inner).or_else(|| ignored(&found)).map(|Ignored { why }| why);
-            // A suite that names an ignored directory wants its content.
+            // If a suite names an ignored directory, its content is wanted.
             let is_by_git = [&found, &target].into_iter().any(|path| self.is_by_git(path));
             let by_git = || (is_by_git && !self.is_by_git(&real)).then(|| BY_GIT.to_owned());
             let is_included = [&inner, &found, &target].into_iter().any(|path| self.included.has(path));
@@ -335,13 +335,13 @@ impl Files {
             .any(|path| self.by_git.contains(path))
     }
 
-    /// Stops at a file that looks like a credential, by its name or by what is in it. The value is never shown.
+    /// Rejects a file that looks like a credential, by name or content. The value is never shown.
     fn check_credentials(&mut self, path: &Path, source: &str, at: &Span, problems: &mut Problems) {
         let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if !self.checked.insert(path.to_owned()) || self.included.take(path) || self.included.take(&real) {
             return;
         }
-        // A link to a directory does not hide what the file is called.
+        // A link to a directory does not hide the file's real name.
         let real_name = || file_name(real.strip_prefix(&self.root).unwrap_or(&real));
         let message = match file_name(Path::new(source)).or_else(real_name) {
             Some(FileName::Environment) => {
@@ -362,7 +362,7 @@ impl Files {
         problems.error_with_hint(at, message, include_hint(source));
     }
 
-    /// A link stays a link, and what it leads to comes along; it must not lead out of the repository.
+    /// A link stays a link, and its target is included; it must not point outside the repository.
     fn add_link(
         &mut self,
         area: Area,
@@ -388,11 +388,11 @@ impl Files {
             problems.error_with_hint(
                 at,
                 format!(
-                    "the link `{}` leads out of the repository: `{}`",
+                    "the link `{}` points outside the repository: `{}`",
                     self.shown(path),
                     target.display()
                 ),
-                "put the file itself there",
+                "replace it by the file",
             );
             return;
         }
@@ -402,10 +402,7 @@ impl Files {
         };
         let way = leads_to.strip_prefix(&self.root).unwrap_or(&leads_to);
         if real.is_err() && way.components().any(is_made) {
-            self.leave(
-                source,
-                "a link to installed packages or a cache: make it again after the installation",
-            );
+            self.leave(source, "a link to installed packages or a cache: recreate it after the installation");
             return;
         }
         if real.is_ok() {
@@ -414,7 +411,7 @@ impl Files {
         self.entries.insert(place.to_owned(), BundleEntry::Link { target: text, source: Some(source) });
     }
 
-    /// Adds a link to a directory of which only some files travel.
+    /// Adds a link to a directory that is only partly included.
     fn keep_link(&mut self, area: Area, path: &Path, target: &Path) {
         let parent = path.parent().and_then(|parent| parent.canonicalize().ok());
         if let (Some(place), Some(parent)) = (self.place(area, path), parent) {
@@ -424,9 +421,9 @@ impl Files {
         }
     }
 
-    /// Moves what is below a link to where the link leads: nothing is written through links.
+    /// Moves entries below a link to the link's target: nothing is written through links.
     fn resolve_links(&mut self) {
-        // A link may lead to a place below another one.
+        // A link may point to a place below another one.
         const MOST_ROUNDS: usize = 40;
         for _ in 0..MOST_ROUNDS {
             let moved = |path: &String| {
@@ -460,17 +457,17 @@ impl Files {
     }
 }
 
-/// How a file travels that looks like a credential.
+/// The hint for a file that looks like a credential.
 pub(super) fn include_hint(source: &str) -> String {
     format!("remove it, or pass `--include {source}` to bundle it anyway")
 }
 
-/// Whether a file has only certificates and public keys in it.
+/// Whether a file contains only certificates and public keys.
 fn is_certificate(path: &Path) -> bool {
     regular_file::read(path, regular_file::SETTINGS).is_ok_and(|text| is_public_pem(&text))
 }
 
-/// The first secret in a file: its line, and what it is.
+/// The first secret in a file: its line, and its kind.
 fn scan(path: &Path) -> std::io::Result<Option<(usize, &'static str)>> {
     let (mut file, _) = regular_file::open(path)?;
     let mut scanner = Scanner::new(path);
@@ -484,7 +481,7 @@ fn scan(path: &Path) -> std::io::Result<Option<(usize, &'static str)>> {
     }
 }
 
-/// The way from a directory to a path, both absolute and normalized.
+/// The relative path from a directory to a path, both absolute and normalized.
 pub(super) fn relative_path(from: &Path, to: &Path) -> String {
     let (mut from, mut to) = (from.components().peekable(), to.components().peekable());
     while from.peek().is_some() && from.peek() == to.peek() {

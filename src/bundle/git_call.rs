@@ -1,7 +1,7 @@
-//! One call of git in a script: whether it needs the repository that the suite comes from, which a bundle does not have.
+//! Decides whether a git call in a script needs the suite's own repository, which a bundle does not have.
 //!
-//! Nothing is run. A call counts as one on the repository unless it is known not to be: it works anywhere, or in a repository
-//! that the script has made before.
+//! Nothing is run. A call counts as using the repository unless it is known to work anywhere, or in a repository that the script
+//! has created before.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -31,12 +31,12 @@ const WITH_VALUE: [&str; 17] = [
     "--upload-pack",
 ];
 
-/// A word after `git`.
+/// An argument of `git`.
 #[derive(Debug, Clone)]
 pub(super) struct Argument {
-    /// As it is written, without quotes.
+    /// As written, without quotes.
     pub(super) text: String,
-    /// What it means, if that is known.
+    /// Its value, if known.
     pub(super) known: Option<String>,
 }
 
@@ -46,10 +46,10 @@ impl Argument {
     }
 }
 
-/// A directory: a normalized path, or `?` and the expression that a script has for it.
+/// A directory: a normalized path, or `?` and the script's expression for it.
 pub(super) type Dir = String;
 
-/// The repositories that a script makes, and the repository of the suite.
+/// The repositories that a script creates, and the suite's.
 #[derive(Debug)]
 pub(super) struct Repositories<'r> {
     root: &'r Path,
@@ -61,7 +61,7 @@ impl<'r> Repositories<'r> {
         Self { root, own: HashSet::new() }
     }
 
-    /// The command that uses the suite's repository, if this call does. `dir` is where it is made.
+    /// The command that uses the suite's repository, if this call does. `dir` is its working directory.
     pub(super) fn call(&mut self, arguments: &[Argument], dir: &Dir) -> Option<String> {
         let (mut dir, mut rest) = (dir.clone(), arguments.iter());
         let verb = loop {
@@ -80,7 +80,7 @@ impl<'r> Repositories<'r> {
         let rest = rest.as_slice();
         let is_name =
             |text: &&str| text.chars().all(|c| c.is_ascii_lowercase() || c == '-') && !text.is_empty();
-        // Whatever a variable holds is not repeated.
+        // Do not repeat the content of a variable.
         let Some(verb) = verb.known.as_deref().filter(is_name) else {
             return self.is_repository(&dir).then(|| "git".to_owned());
         };
@@ -99,12 +99,12 @@ impl<'r> Repositories<'r> {
         needs.then(|| format!("git {verb}"))
     }
 
-    /// Notes that a script makes a repository there.
+    /// Records that a script creates a repository there.
     pub(super) fn made(&mut self, dir: Dir) {
         self.own.insert(dir);
     }
 
-    /// Whether git in this directory may find the repository of the suite.
+    /// Whether git in this directory may find the suite's repository.
     pub(super) fn is_repository(&self, dir: &Dir) -> bool {
         let is_own = |end: usize| self.own.contains(&dir[..end]);
         let ends = dir.match_indices('/').map(|(at, _)| at).filter(|at| *at > 0).chain([dir.len()]);
@@ -134,7 +134,7 @@ impl<'r> Repositories<'r> {
     }
 }
 
-/// A directory as seen from another.
+/// A directory relative to another.
 pub(super) fn below(dir: &Dir, place: &Argument) -> Dir {
     match (&place.known, dir.strip_prefix('?')) {
         (Some(path), None) => normalized(&Path::new(dir).join(path)).to_string_lossy().into_owned(),
@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_told_from_paths() {
+    fn addresses_are_distinguished_from_paths() {
         for url in ["https://h/x", "ssh://git@h/x", "git@h:o/x.git", "https://h/$REPO", "host:x"] {
             assert!(is_url(url), "{url}");
         }

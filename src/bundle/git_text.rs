@@ -1,10 +1,10 @@
-//! Calls of git in Python and JavaScript: `["git", "log"]`, `"git log"`, and the libraries that read repositories.
+//! Git calls in Python and JavaScript: `["git", "log"]`, `"git log"`, and libraries that read repositories.
 
 use std::collections::BTreeSet;
 
 use super::git_call::{Argument, Dir, Repositories, below};
 
-/// Commands of git. A text that says `git is fast` has none of them.
+/// Git subcommands. A text like `git is fast` contains none.
 const COMMANDS: &str = " add am annotate apply archive bisect blame branch bundle cat-file check-attr check-ignore checkout \
     checkout-index cherry cherry-pick clean clone commit commit-tree config count-objects describe diff diff-files diff-index \
     diff-tree fast-export fast-import fetch filter-branch filter-repo for-each-ref format-patch fsck gc grep hash-object help init \
@@ -12,18 +12,18 @@ const COMMANDS: &str = " add am annotate apply archive bisect blame branch bundl
     push read-tree rebase reflog remote repack replace reset restore rev-list rev-parse revert rm shortlog show show-ref \
     sparse-checkout stash status submodule subtree switch symbolic-ref tag unpack-objects update-index update-ref \
     verify-commit version whatchanged worktree write-tree ";
-/// Libraries that read repositories, as an import names them.
+/// The import names of libraries that read repositories.
 const LIBRARIES: [&str; 5] = ["pygit2", "dulwich", "simple-git", "isomorphic-git", "nodegit"];
-/// How a line begins that runs nothing.
+/// Starts of lines that run nothing.
 const NO_CODE: [&str; 6] = ["#", "//", "*", "echo", "print", "console."];
-/// What is before `git` in messages, and in paths.
+/// Text before `git` in messages and paths.
 const TALKS: [&str; 9] =
     ["Error(", "raise ", "throw ", "logger.", "logging.", "log.", ".error(", ".warn(", "help="];
 const PATHS: [&str; 3] = ["join(", "Path(", "resolve("];
-/// How far a call reaches, and how far back its line is looked at.
+/// How long a call may be, and how much of its line before it is checked.
 const LONGEST_CALL: usize = 1000;
 
-/// The commands with which a text uses the repository, with their lines from 1. `dir` is where it runs.
+/// The commands with which a text uses the repository, with line numbers from 1. `dir` is its working directory.
 pub(super) fn git_in_text(
     text: &str,
     dir: &Dir,
@@ -59,7 +59,7 @@ pub(super) fn git_in_text(
     found
 }
 
-/// What is before a place on its line, as far as a call of git can depend on it.
+/// The part of a line before a position that a git call can depend on.
 fn head(text: &str, at: usize) -> &str {
     let from = text.ceil_char_boundary(at.saturating_sub(LONGEST_CALL));
     let before = &text[from..at];
@@ -76,7 +76,7 @@ fn imports(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// `GitPython`: `Repo(…)`, unless the script has made that repository.
+/// `GitPython`: `Repo(…)`, unless the script created that repository.
 fn repo_object(rest: &str, head: &str, dir: &Dir, repositories: &mut Repositories<'_>) -> Option<String> {
     if head.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_') {
         return None;
@@ -131,13 +131,13 @@ fn arguments(rest: &str, head: &str) -> Option<Vec<Argument>> {
     is_call.then_some(arguments)
 }
 
-/// The words of a command line up to its end.
+/// The words of a command line.
 fn command_line(text: &str, quote: Option<char>) -> Vec<Argument> {
     let end = text.find(|c: char| quote == Some(c) || ";|&)\n".contains(c)).unwrap_or(text.len());
     text[..end].split_whitespace().map(|word| literal(word.trim_matches(['"', '\'', '`']))).collect()
 }
 
-/// The elements of a list or of a call, up to its end or to its first named argument.
+/// The elements of a list or a call, up to its end or its first named argument.
 fn list(text: &str) -> Vec<Argument> {
     let mut found = Vec::new();
     let mut rest = text;
@@ -157,7 +157,7 @@ fn list(text: &str) -> Vec<Argument> {
     }
 }
 
-/// Where an element ends: at a comma or a closing bracket that is not in quotes or brackets.
+/// The end of an element: a comma or closing bracket outside of quotes and brackets.
 fn expression_end(text: &str) -> usize {
     let (mut depth, mut quote) = (0_usize, None);
     for (at, c) in text.char_indices() {
@@ -173,7 +173,7 @@ fn expression_end(text: &str) -> usize {
     text.len()
 }
 
-/// What an expression means: a literal, or itself.
+/// The value of an expression: a literal, or the expression itself.
 fn value(expression: &str) -> Argument {
     let mut inner = expression.trim();
     for function in ["str(", "String(", "os.fspath("] {
@@ -184,14 +184,14 @@ fn value(expression: &str) -> Argument {
     quoted.map_or_else(|| Argument { text: inner.to_owned(), known: None }, literal)
 }
 
-/// A text in which variables may be: `{name}`, `${name}`, `$NAME`.
+/// A text that may contain variables: `{name}`, `${name}`, `$NAME`.
 fn literal(text: &str) -> Argument {
     let name = text.replace(['$', '{', '}', '"', '\''], "");
     let is_open = text.contains(['{', '$']);
     Argument { known: (!is_open).then(|| text.to_owned()), text: name }
 }
 
-/// The directory that a call names: `cwd=dir`, `{ cwd: dir }`, `{ cwd }`.
+/// The directory in a call: `cwd=dir`, `{ cwd: dir }`, `{ cwd }`.
 fn working_dir(call: &str) -> Option<Argument> {
     let mut depth = 0_i32;
     let end = call.char_indices().find_map(|(at, c)| {

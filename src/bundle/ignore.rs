@@ -1,22 +1,22 @@
-//! What is never taken along from a directory, and what brings it back.
+//! What is never included from a directory, and how to restore it.
 
 use std::path::Path;
 
 pub(super) use crate::util::secrets::is_state;
 use crate::util::secrets::{FileName, file_name};
 
-/// Why something stays behind.
+/// Why something is left behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ignored {
     pub(super) why: String,
 }
 
-/// Why a file with variables stays behind.
+/// Why a file with environment variables is left behind.
 pub(super) const ENVIRONMENT: &str = "files with secrets never travel: set the variables there";
-/// Why a file stays behind that git ignores.
+/// Why a file that git ignores is left behind.
 pub(super) const BY_GIT: &str = "ignored by git and not named by the suite";
 
-/// Made by tools, each on its own machine.
+/// Created by tools on each machine.
 const CACHES: [&str; 15] = [
     "__pycache__",
     ".pytest_cache",
@@ -35,11 +35,11 @@ const CACHES: [&str; 15] = [
     ".terraform",
 ];
 
-/// The files that say exactly which packages a project has.
+/// Lock files: the exact packages of a project.
 pub(super) const NODE_LOCKS: [&str; 5] =
     ["bun.lock", "bun.lockb", "package-lock.json", "pnpm-lock.yaml", "yarn.lock"];
 
-/// Whether this stays behind, by its name.
+/// Whether it is left behind because of its name.
 pub(super) fn ignored(path: &Path) -> Option<Ignored> {
     let name = path.file_name()?.to_str()?;
     let because = |why: &str| Some(Ignored { why: why.to_owned() });
@@ -58,12 +58,12 @@ pub(super) fn ignored(path: &Path) -> Option<Ignored> {
     }
     let compiled = Path::new(name).extension().is_some_and(|end| end == "pyc" || end == "pyo");
     if CACHES.contains(&name) || compiled {
-        return because("a cache: it is made anew where it is needed");
+        return because("a cache: it is recreated when needed");
     }
     None
 }
 
-/// What restores the packages of a directory.
+/// How to restore the packages of a directory.
 fn packages(dir: &Path) -> String {
     let mut lock = None;
     for dir in dir.ancestors() {

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use crate::config::normalized;
 use crate::model::{Failure, printable};
 
-/// Files that travel whatever they look like.
+/// Files that are included despite the rules.
 #[derive(Debug, Default)]
 pub(super) struct Included {
-    /// Each with what it was called, and whether it was met.
+    /// Each with its original spelling, and whether it was used.
     files: BTreeMap<PathBuf, (String, bool)>,
 }
 
 impl Included {
-    /// Finds the files, from the working directory on; anything that is not a file of the repository is refused.
+    /// Finds the files relative to the working directory; rejects anything but files of the repository.
     pub(super) fn new(files: &[PathBuf], cwd: &Path, root: &Path) -> Result<Self, Failure> {
         let mut found = BTreeMap::new();
         for file in files {
@@ -23,14 +23,14 @@ impl Included {
             let path = normalized(&cwd.join(file));
             let real = path.parent().and_then(|dir| dir.canonicalize().ok()).zip(path.file_name());
             let Some(path) = real.map(|(dir, name)| dir.join(name)).filter(|path| path.exists()) else {
-                return Err(refused("no such file").hint("name a file, from the working directory on"));
+                return Err(refused("no such file").hint("pass a file, relative to the working directory"));
             };
             if path.is_dir() {
-                return Err(refused("it is a directory").hint("name each file"));
+                return Err(refused("it is a directory").hint("pass each file"));
             }
             if !path.starts_with(root) {
                 return Err(refused("outside the repository").hint(
-                    "move it into the repository; `--root DIR` names another directory as the repository",
+                    "move it into the repository; `--root DIR` sets another directory as the repository",
                 ));
             }
             found.insert(path, (shown, false));
@@ -43,7 +43,7 @@ impl Included {
         self.files.contains_key(path)
     }
 
-    /// The same, for a file that travels.
+    /// The same, and marks it as used.
     pub(super) fn take(&mut self, path: &Path) -> bool {
         let Some((_, met)) = self.files.get_mut(path) else { return false };
         *met = true;
@@ -60,14 +60,16 @@ impl Included {
         self.files.keys().map(PathBuf::as_path)
     }
 
-    /// Refuses one that is part of nothing that travels.
+    /// Rejects one that no included directory or reference contains.
     pub(super) fn finish(&self) -> Result<(), Failure> {
         match self.files.values().find(|(_, met)| !met) {
             None => Ok(()),
             Some((shown, _)) => Err(Failure::config(format!(
                 "`--include {shown}`: the suite does not refer to it"
             ))
-            .hint("name it in the suite or in a command; `--include` takes along what would stay behind")),
+            .hint(
+                "use it in the suite or in a command; `--include` adds only files that would be left behind",
+            )),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `manifest.json`: what a bundle is made of, and how it came about.
+//! `manifest.json`: the content and origin of a bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -23,96 +23,96 @@ pub struct Manifest {
     pub format: u32,
     /// The version of the program that made it.
     pub run_evals: String,
-    /// The version of AgentV that is installed, or that the lock file has; nothing where neither is known.
+    /// The installed AgentV version, or that of the lock file; `None` if unknown.
     pub agentv: Option<String>,
-    /// The versions of AgentV that the suite or `package.json` asks for.
+    /// The AgentV versions that the suite or `package.json` requires.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agentv_required: Option<String>,
     /// The suite's name.
     pub name: String,
-    /// How many tests it has.
+    /// The number of tests.
     pub tests: u64,
-    /// The targets that travel.
+    /// The included targets.
     pub targets: Vec<String>,
-    /// `SOURCE_DATE_EPOCH`, else the time of the commit, else of the last change to a file that travels.
+    /// `SOURCE_DATE_EPOCH`, else the commit time, else the last change to an included file.
     pub created: Timestamp,
-    /// Where it comes from.
+    /// Its origin.
     pub source: Provenance,
-    /// The options that it was made with.
+    /// The options of the command.
     pub flags: Vec<String>,
     /// The variables that it refers to.
     pub env: Vec<Variable>,
-    /// What does not travel, and why.
+    /// What is left behind, and why.
     pub left_behind: Vec<LeftBehind>,
-    /// The files that became part of `eval.yaml` or `targets.yaml`.
+    /// The files inlined into `eval.yaml` or `targets.yaml`.
     pub inlined: Vec<Inlined>,
-    /// Everything in it but this file.
+    /// Everything in it except this file.
     pub files: Vec<FileRecord>,
 }
 
-/// Where a bundle comes from.
+/// The origin of a bundle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Provenance {
-    /// The suite, from the repository's directory on.
+    /// The suite's path in the repository.
     pub suite: String,
-    /// The address of the repository.
+    /// The URL of the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<String>,
     /// The commit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Whether anything that travels differs from the commit.
+    /// Whether anything included differs from the commit.
     pub dirty: bool,
     /// What differs.
     pub changed: Vec<String>,
 }
 
-/// A file that became part of another.
+/// An inlined file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Inlined {
-    /// Where it is in the repository.
+    /// Its path in the repository.
     pub source: String,
-    /// What it held.
+    /// The digest of its content.
     pub sha256: Digest,
 }
 
 /// One file of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRecord {
-    /// Where it is in the bundle.
+    /// Its path in the bundle.
     pub path: String,
-    /// Where it is in the repository.
+    /// Its path in the repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// What is there.
+    /// Its content.
     #[serde(flatten)]
     pub content: Content,
 }
 
-/// What is there.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
     /// A file.
     File {
-        /// How many bytes.
+        /// The size in bytes.
         size: u64,
-        /// Which bytes.
+        /// The digest.
         sha256: Digest,
-        /// `0644`, or `0755` if it can be run.
+        /// `0644`, or `0755` if it is executable.
         mode: String,
     },
     /// A symbolic link.
     Link {
-        /// What it says.
+        /// Its target.
         link: String,
     },
 }
 
 impl Manifest {
-    /// Reads a manifest; a newer format is an error that says so.
+    /// Parses a manifest; a newer format is an error.
     pub fn parse(text: &[u8], shown: &Path) -> Result<Self, Failure> {
         let invalid =
             |what: String| Failure::config(format!("`{}` is not a bundle manifest: {what}", shown.display()));
@@ -120,7 +120,7 @@ impl Manifest {
             serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
         match json["format"].as_u64() {
             Some(format) if format > u64::from(FORMAT) => Err(Failure::config(format!(
-                "`{}` has format {format}, and this version knows {FORMAT}",
+                "`{}` has format {format}, but this version supports {FORMAT}",
                 shown.display()
             ))
             .hint("use a newer `run-evals`")),
@@ -136,7 +136,7 @@ impl Manifest {
 }
 
 impl Provenance {
-    /// What is known of the repository, as far as it concerns these sources.
+    /// The origin, as far as it concerns these sources.
     pub(super) fn new(
         suite: String,
         worktree: Option<&Worktree>,
@@ -160,7 +160,7 @@ impl Provenance {
     }
 }
 
-/// The address of a repository that means the same on other machines, without a password.
+/// The URL of a repository that works on other machines, without a password.
 fn public_address(url: &str) -> Option<String> {
     let Some((scheme, rest)) = url.split_once("://") else {
         // `git@host:owner/name`
@@ -177,17 +177,17 @@ fn public_address(url: &str) -> Option<String> {
     Some(format!("{scheme}://{user}{host}/{}", public_path(path)))
 }
 
-/// The user of an address that everybody has; another one may be a token.
+/// The user of an SSH URL, if it is the common one; another may be a token.
 fn public_user(user: &str) -> &'static str {
     if user == "git" { "git@" } else { "" }
 }
 
-/// A path without a query, which may hold a token.
+/// A path without a query, which may contain a token.
 fn public_path(path: &str) -> &str {
     path.split(['?', '#']).next().unwrap_or_default()
 }
 
-/// The versions of AgentV that a repository asks for: what the suite requires, or else the nearest `package.json`.
+/// The AgentV versions that are required: by the suite, or else by the nearest `package.json`.
 pub(super) fn agentv_required(required: Option<&str>, dir: &Path, root: &Path) -> Option<String> {
     if let Some(required) = required {
         return Some(required.to_owned());

@@ -1,10 +1,10 @@
-//! A suite and everything that it refers to → a directory that runs anywhere.
+//! Compiles a suite and everything it refers to into a self-contained directory.
 //!
-//! `suite` rewrites the tree that `crate::suite` reads, with `cases`, `assertions`, `workspace` and `targets` for its parts; each takes
-//! along the files that it finds (`files`, `ignore`, `included`) and rewrites the references to them in the `tree`. `command` and
-//! `needs` tell what a command runs and what that needs. `variables` are what the bundle still refers to. `emit` writes the
-//! trees, `write` puts everything in place, `manifest` says what it is, `verify` checks it, `pack` makes it one file, and `upload_artifact` an artifact of the workflow run.
-//! `open` reads bundles where a suite is expected, `verify_run` compares the scores of a suite and its bundle, `render` has the output of the command.
+//! `suite` rewrites the tree that `crate::suite` reads, with `cases`, `assertions`, `workspace` and `targets` for its parts; each collects
+//! the files that it finds (`files`, `ignore`, `included`) and rewrites the references in the `tree`. `command` and
+//! `needs` find what a command runs and its dependencies. `variables` are the references that stay in the bundle. `emit` writes the
+//! trees, `write` creates the directory, `manifest` describes it, `verify` checks it, `pack` makes an archive, and `upload_artifact` an artifact of the workflow run.
+//! `open` reads bundles in place of suites, `verify_run` compares the scores of a suite and its bundle, `render` has the output of the command.
 
 mod agentv;
 mod assertions;
@@ -77,19 +77,19 @@ pub struct Request<'a> {
     pub suite: &'a Path,
     /// The targets file, if it is not the nearest one.
     pub targets: Option<&'a Path>,
-    /// Targets that travel beside those that the suite names.
+    /// Targets to include besides those that the suite names.
     pub more_targets: &'a [String],
-    /// The repository, if it is not the one that git knows.
+    /// The repository, if it is not the git repository.
     pub root: Option<&'a Path>,
-    /// Which variables are written into it.
+    /// Which variables are written into the bundle.
     pub capture: Capture,
     /// The environment.
     pub env: &'a Env,
     /// The working directory.
     pub cwd: &'a Path,
-    /// Where the bundle goes. It is not part of the bundle.
+    /// The destination, which is not part of the bundle.
     pub out: Option<&'a Path>,
-    /// Files that travel although they look like credentials, or git ignores them.
+    /// Files to include although they look like credentials or git ignores them.
     pub include: &'a [PathBuf],
 }
 
@@ -99,15 +99,15 @@ pub struct Plan {
     entries: BTreeMap<String, BundleEntry>,
     manifest: Manifest,
     forbidden: Vec<Forbidden>,
-    /// The drawn warnings.
+    /// The rendered warnings.
     pub warnings: Vec<String>,
 }
 
 impl Plan {
-    /// Reads a suite and everything that it refers to; all problems of all files at once. Nothing is written.
+    /// Reads a suite and everything it refers to; reports all problems of all files at once. Writes nothing.
     pub fn new(request: &Request) -> anyhow::Result<Self> {
         let format = Format::of_suite(request.suite)?;
-        // A suite that is a link refers to the files beside the link, as in AgentV.
+        // References of a suite that is a link are relative to the link, as in AgentV.
         let path = normalized(&request.cwd.join(request.suite));
         let dir = path.parent().context("a file has a directory")?;
         let (dir, _) = dir.canonicalize().and_then(|dir| Ok((dir, path.metadata()?))).map_err(|error| {
@@ -127,11 +127,11 @@ impl Plan {
         };
         if !suite.starts_with(&root) {
             let message = format!("the suite `{}` is not in `{}`", request.suite.display(), root.display());
-            return Err(Failure::config(message).hint("`--root` names a directory above the suite").into());
+            return Err(Failure::config(message).hint("`--root` must be a directory above the suite").into());
         }
         let included = Included::new(request.include, &cwd, &root)?;
         let by_git = worktree.as_ref().map(Worktree::ignored).transpose()?.unwrap_or_default();
-        // A working directory outside the repository cannot travel.
+        // A working directory outside the repository cannot be included.
         let cwd = if cwd.starts_with(&root) { cwd } else { root.clone() };
         let exclude = request.out.map(|out| normalized(&request.cwd.join(out)));
         let exclude: Vec<PathBuf> = exclude
@@ -143,7 +143,7 @@ impl Plan {
         compiler.compile(format, request, worktree.as_ref())
     }
 
-    /// Says that the bundle is not what the commit has, if so.
+    /// The message that the bundle differs from the commit, if it does.
     pub fn difference(&self) -> Option<String> {
         const SHOWN: usize = 5;
         let Provenance { commit, changed, .. } = &self.manifest.source;
@@ -159,16 +159,16 @@ impl Plan {
             format!("{} files differ", changed.len())
         };
         let commit = commit.get(..12).unwrap_or(commit);
-        let hint = "hint: commit them, so that others can make the same bundle";
+        let hint = "hint: commit them, so that others can reproduce the bundle";
         Some(format!("{count} from commit {commit}:\n{}\n\n{hint}", names.join("\n")))
     }
 
-    /// What travels and what does not.
+    /// The manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
 
-    /// Writes it. The directory appears when it is whole; another bundle there is replaced only by force.
+    /// Writes it atomically; replaces another bundle only by force.
     pub fn write(mut self, out: &Path, force: bool) -> anyhow::Result<(Placed, Manifest)> {
         let draft = Draft::begin(out)?;
         self.manifest.files = draft.write(&self.entries, &self.forbidden)?;
@@ -240,7 +240,7 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// Stops at a key that a file has brought into the suite or the targets. Its line is not drawn: the key is in it.
+    /// Rejects a key that a file has brought into the suite or the targets. Its line is not shown, because it contains the key.
     fn check_inlined(&mut self, text: &str, file: &str) {
         if find_secret(Path::new(file), text.as_bytes()).is_none() {
             return;
@@ -280,12 +280,12 @@ pub fn suite_of(dir: &Path) -> PathBuf {
     dir.join(EVAL)
 }
 
-/// Where the results of the runs are that compare a bundle with its source.
+/// The directory for the results of runs that compare a bundle with its source.
 pub fn runs_of(out: &Path) -> PathBuf {
     out.with_added_extension("verify-run")
 }
 
-/// A bundle of a bundle is the bundle: the same bytes, once they are checked.
+/// A bundle of a bundle is a verified copy: the same bytes.
 pub fn copy(from: &Path, out: &Path, force: bool) -> anyhow::Result<(Placed, Manifest)> {
     let verified = verify(from)?;
     if from.canonicalize().ok() == out.canonicalize().ok() {
@@ -310,7 +310,7 @@ pub fn copy(from: &Path, out: &Path, force: bool) -> anyhow::Result<(Placed, Man
     Ok((placed, verified.manifest))
 }
 
-/// What stays behind, without what another reference took along after all.
+/// What is left behind, except what another reference included after all.
 fn left_behind(left: BTreeSet<LeftBehind>, sources: &BTreeSet<String>) -> Vec<LeftBehind> {
     let travels = |one: &LeftBehind| {
         let within = format!("{}/", one.what);
@@ -327,7 +327,7 @@ fn names(targets: Option<&Node>) -> Vec<String> {
     items.iter().filter_map(|target| tree::get_str(target, "name")).map(ToOwned::to_owned).collect()
 }
 
-/// When the bundle was made, as far as that is the same for everybody who makes it.
+/// The creation time, as far as it is reproducible.
 fn created(
     env: &Env,
     worktree: Option<&Worktree>,
@@ -350,7 +350,7 @@ fn created(
     Ok(Timestamp::from_second(seconds).unwrap_or_default())
 }
 
-/// The options that decide what is in a bundle.
+/// The options that affect the content of a bundle.
 fn flags(request: &Request, files: &Files) -> Vec<String> {
     let mut flags: Vec<String> = request.more_targets.iter().map(|name| format!("--target={name}")).collect();
     if let Some(targets) = request.targets.and_then(Path::file_name) {

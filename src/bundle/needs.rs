@@ -1,7 +1,7 @@
-//! What a script needs beside it: its directory, its package, and the files that it names.
+//! The dependencies of a script: its directory, its package, and the files that it names.
 //!
-//! What a program reads is unknown until it runs. Everything that its text names is taken along, rather too
-//! much than too little.
+//! What a program reads is unknown until it runs. Everything that its text names is included: rather too much than too
+//! little.
 
 use std::collections::HashSet;
 use std::fs;
@@ -23,12 +23,12 @@ use crate::util::secrets::{FileName, file_name};
 pub(super) const LONGEST_SCRIPT: u64 = 1 << 20;
 const NODE_ENDINGS: [&str; 8] = ["", ".ts", ".js", ".mts", ".mjs", ".tsx", "/index.ts", "/index.js"];
 
-/// Something to look into. Scripts can name each other in long chains, so they are kept in a list instead of recursing.
+/// A file or directory to check. Scripts can name each other in long chains, so this is a work list instead of recursion.
 #[derive(Debug)]
 pub(super) enum Task {
     /// A file, or all scripts of a directory.
     All(PathBuf, Bases),
-    /// A script and the scripts beside it.
+    /// A script and the scripts next to it.
     Script(PathBuf, Bases),
     /// The text of a script.
     Text(PathBuf, Bases),
@@ -38,32 +38,32 @@ pub(super) enum Task {
     Package(PathBuf),
 }
 
-/// The directories that a script is run in.
+/// The working directories of a script.
 pub(super) type Bases = Rc<[PathBuf]>;
 
 impl Compiler<'_> {
-    /// Takes along what a file or all files of a directory need.
+    /// Includes the dependencies of a file, or of all files in a directory.
     pub(super) fn needs_of(&mut self, path: &Path, bases: &[PathBuf], at: &Span) {
         self.look_into(vec![Task::All(path.to_owned(), bases.into())], at);
     }
 
-    /// Takes along what a script needs that is run in one of these directories.
+    /// Includes the dependencies of a script that runs in one of these directories.
     pub(super) fn needs(&mut self, script: &Path, bases: &[PathBuf], at: &Span) {
         self.look_into(vec![Task::Script(script.to_owned(), bases.into())], at);
     }
 
-    /// Takes along what a script names, with what that needs.
+    /// Includes what a script names, with its dependencies.
     pub(super) fn take_named(&mut self, path: &Path, bases: &[PathBuf], at: &Span) {
         self.look_into(vec![Task::Named(path.to_owned(), bases.into())], at);
     }
 
-    /// Takes along the files that say which packages a script may use.
+    /// Includes the package files of a script.
     pub(super) fn packages(&mut self, script: &Path, at: &Span) {
         let tasks = self.packages_of(script, at);
         self.look_into(tasks, at);
     }
 
-    /// Works through the tasks and those that they lead to, in the order of a depth-first search.
+    /// Processes the tasks, depth first.
     fn look_into(&mut self, mut tasks: Vec<Task>, at: &Span) {
         let mut packages = Packages::default();
         tasks.reverse();
@@ -103,7 +103,7 @@ impl Compiler<'_> {
     }
 
     fn script(&mut self, script: &Path, bases: &Bases, at: &Span) -> Vec<Task> {
-        // A link's neighbours are those of the file that it leads to.
+        // The neighbors of a link are those of its target.
         let script = script.canonicalize().unwrap_or_else(|_| script.to_owned());
         let base = self.base_of(bases);
         if !script.starts_with(&self.places.root) || !self.looked_at.insert((script.clone(), base.clone())) {
@@ -114,7 +114,7 @@ impl Compiler<'_> {
         }
         let Some(dir) = script.parent().map(Path::to_owned) else { return Vec::new() };
         let mut tasks = Vec::new();
-        // The suite's own directory and those above it hold more than this script's things.
+        // The suite's own directory and its parents contain more than this script's files.
         if !self.lookup.dir.starts_with(&dir) && dir != self.places.root {
             self.files.add(Area::Scripts, &dir, at, &mut self.problems);
             if self.looked_at.insert((dir.clone(), base)) {
@@ -169,12 +169,12 @@ impl Compiler<'_> {
         vec![Task::All(path, Rc::clone(bases))]
     }
 
-    /// The directory that a script is run in.
+    /// The working directory of a script.
     fn base_of(&self, bases: &[PathBuf]) -> PathBuf {
         bases.last().unwrap_or(&self.lookup.dir).clone()
     }
 
-    /// The files that say which packages a script may use, the nearest of each kind.
+    /// The package files of a script, the nearest of each kind.
     fn packages_of(&mut self, script: &Path, at: &Span) -> Vec<Task> {
         let mut tasks = Vec::new();
         let ending = script.extension().and_then(|end| end.to_str()).unwrap_or_default().to_owned();
@@ -212,7 +212,7 @@ impl Compiler<'_> {
 }
 
 impl Compiler<'_> {
-    /// The modules of the repository that a Python script imports: those beside it, and those of its project.
+    /// The repository's modules that a Python script imports: from its directory and its project.
     fn imported(&mut self, script: Script<'_>, from: &[PathBuf], at: &Span) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let dir = script.path.parent().unwrap_or(script.path);
@@ -230,7 +230,7 @@ impl Compiler<'_> {
                 found.extend(near);
                 continue;
             }
-            // Relative imports are about the package itself.
+            // Relative imports refer to the package itself.
             let mut of_project = roots.iter().filter(|_| module.0 == 0);
             let hit = of_project.find_map(|(dir, project)| Some((module_in(dir, &module)?, project)));
             let Some((path, project)) = hit else { continue };
@@ -241,16 +241,15 @@ impl Compiler<'_> {
             {
                 self.project_files(&project.clone(), at);
                 let what = format!("the installed Python project of `{}`", module.1);
-                let why = format!(
-                    "`uv run` installs it; else run `pip install -e {place}` where the bundle is run"
-                );
+                let why =
+                    format!("`uv run` installs it; else run `pip install -e {place}` where the bundle runs");
                 self.files.leave_at(what, why, file, u32::try_from(line).unwrap_or(u32::MAX));
             }
         }
         found
     }
 
-    /// The settings that a `tsconfig.json` is based on.
+    /// The base settings of a `tsconfig.json`.
     fn extended(&mut self, config: &Path, at: &Span) {
         let mut configs = vec![config.to_owned()];
         while let Some(config) = configs.pop() {
@@ -271,7 +270,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The same paths, each only where it comes first.
+/// The paths without duplicates, in order.
 pub(super) fn without_repeats(mut paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut seen = HashSet::new();
     paths.retain(|path| seen.insert(path.clone()));
@@ -297,7 +296,7 @@ fn is_shell(path: &Path, text: &str) -> bool {
     by_name || by_line
 }
 
-/// The text of a script; nothing for other files.
+/// The text of a script; `None` for other files.
 fn script_text(path: &Path) -> Option<String> {
     let text = regular_file::read_to_string(path, LONGEST_SCRIPT).ok()?;
     (is_script_name(path) || text.starts_with("#!")).then_some(text)
@@ -311,24 +310,24 @@ fn scripts_in(dir: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// What looks like the path of a file in a text.
+/// Texts that look like file paths.
 fn named_paths(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !(c.is_ascii_alphanumeric() || "_./@+-".contains(c)))
         .map(|word| word.trim_start_matches('/').trim_end_matches(['.', '/']))
         .filter(|word| word.len() > 2 && word.len() < 256 && word.contains(['.', '/']))
 }
 
-/// The file of that name, with the endings that an import leaves out.
+/// The file of that name, with the extensions that an import omits.
 fn named_file(dir: &Path, name: &str) -> Option<PathBuf> {
     let is_import = name.starts_with("./") || name.starts_with("../");
-    // A TypeScript file is imported under the name that it will have.
+    // TypeScript files are imported under the name of their output.
     let typed = name.strip_suffix(".js").filter(|_| is_import).map(|stem| format!("{stem}.ts"));
     let endings: &[&str] = if is_import { &NODE_ENDINGS } else { &NODE_ENDINGS[..1] };
     let names = endings.iter().map(|ending| format!("{name}{ending}")).chain(typed);
     names.map(|name| normalized(&dir.join(name))).find(|path| path.is_file())
 }
 
-/// The modules that a Python file imports: the line, how many levels up, and the name.
+/// The imports of a Python file: line, levels up, and name.
 fn imports(text: &str) -> impl Iterator<Item = (usize, (usize, String))> {
     let lines = text.lines().enumerate();
     lines.flat_map(|(i, line)| imports_of(line).into_iter().map(move |module| (i + 1, module)))
@@ -370,13 +369,13 @@ fn module_in(dir: &Path, (up, name): &(usize, String)) -> Option<PathBuf> {
         .find(|path| path.is_file() || is_package(path))
 }
 
-/// Whether a directory has modules in it; a package needs no `__init__.py`.
+/// Whether a directory contains modules; a package needs no `__init__.py`.
 fn is_package(dir: &Path) -> bool {
     let entries = fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
     entries.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|end| end == "py"))
 }
 
-/// Whether a part of the path is one that stays behind.
+/// Whether a part of the path is always left behind.
 fn on_the_way(path: &Path, root: &Path) -> bool {
     path.ancestors().take_while(|path| path.starts_with(root)).any(|path| ignored(path).is_some())
 }

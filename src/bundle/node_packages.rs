@@ -1,4 +1,4 @@
-//! Packages that `package.json` takes from the repository: `file:`, `link:` and `workspace:` dependencies, and members of a workspace.
+//! Packages that `package.json` takes from the repository: `file:`, `link:` and `workspace:` dependencies, and workspace members.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ use crate::util::regular_file;
 const PACKAGE: &str = "package.json";
 const PNPM: &str = "pnpm-workspace.yaml";
 const KINDS: [&str; 4] = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies"];
-/// How deep members of a workspace are looked for.
+/// How deep workspace members are searched.
 const DEEPEST: usize = 5;
 
-/// The packages of a workspace by their names.
+/// The packages of a workspace, by name.
 #[derive(Debug)]
 struct NodeWorkspace {
     dir: PathBuf,
@@ -31,19 +31,19 @@ struct NodeWorkspace {
     dirs: HashSet<PathBuf>,
 }
 
-/// What is known about packages, so that each file is read once.
+/// A cache of packages, so that each file is read once.
 #[derive(Debug, Default)]
 pub(super) struct Packages {
-    /// The workspace whose root is a directory.
+    /// The workspace with this root directory.
     workspaces: HashMap<PathBuf, Option<Rc<NodeWorkspace>>>,
-    /// The files that a package is imported by.
+    /// The entry files of a package.
     entries: HashMap<PathBuf, Rc<EntryFiles>>,
 }
 
 #[derive(Debug)]
 struct EntryFiles {
     there: Vec<PathBuf>,
-    /// Whether files are named, and none of them exists.
+    /// Whether entry files are named, but none exists.
     missing: bool,
 }
 
@@ -74,7 +74,7 @@ impl<'t> QuotedTexts<'t> {
 }
 
 impl Compiler<'_> {
-    /// Takes along the packages of the repository that a `package.json` depends on, and what installing them needs.
+    /// Includes the repository's packages that a `package.json` depends on, and what their installation needs.
     pub(super) fn local_packages(&mut self, package: &Path, packages: &mut Packages, at: &Span) -> Vec<Task> {
         let mut tasks = Vec::new();
         if !self.looked_at.insert((package.to_owned(), PathBuf::new())) {
@@ -84,7 +84,7 @@ impl Compiler<'_> {
             Ok(text) => text,
             Err(error) => {
                 let script = Script { path: package, text: "", inline: None };
-                let what = "what `package.json` takes from the repository";
+                let what = "the local dependencies of `package.json`";
                 self.report(script, 1, what, &error.to_string(), "make `package.json` smaller");
                 return tasks;
             }
@@ -112,7 +112,7 @@ impl Compiler<'_> {
                 }
                 (None, None) if wanted.starts_with("workspace:") => {
                     let what = format!("the package `{name}`");
-                    let why = "no member of the workspace has this name";
+                    let why = "no workspace member has this name";
                     let line = lines.line_of(name, wanted);
                     self.report(
                         script,
@@ -162,7 +162,7 @@ impl Compiler<'_> {
             return Vec::new();
         }
         if self.lookup.dir.starts_with(target) {
-            // The suite is in the package: only what the package is imported by comes along.
+            // The suite is inside the package: include only its entry files.
             self.files.add(Area::Scripts, &target.join(PACKAGE), at, &mut self.problems);
         } else {
             self.files.add(Area::Scripts, target, at, &mut self.problems);
@@ -176,7 +176,7 @@ impl Compiler<'_> {
         tasks
     }
 
-    /// Takes along the files that a package is imported by. They are often built, and git ignores them.
+    /// Includes the entry files of a package. They are often build output, which git ignores.
     fn entry_files(
         &mut self,
         script: Script<'_>,
@@ -190,7 +190,7 @@ impl Compiler<'_> {
         let is_new = known.is_none();
         let entries = known.unwrap_or_else(|| Rc::new(entries_of(dir)));
         if entries.missing {
-            let what = format!("what the package `{name}` is imported by");
+            let what = format!("the entry files of the package `{name}`");
             let why = "its `package.json` names files that do not exist";
             self.report(script, line, &what, why, "build the package before you bundle the suite");
         }
@@ -205,7 +205,7 @@ impl Compiler<'_> {
         entries.there.iter().map(|path| Task::Script(path.clone(), Rc::clone(&base))).collect()
     }
 
-    /// Says how the packages are installed where the bundle is run.
+    /// Reports how to install the packages where the bundle runs.
     fn restored_by(&mut self, script: Script<'_>, line: usize, workspace: Option<&NodeWorkspace>) {
         let package = script.path.parent().unwrap_or(script.path);
         let root = self.places.root.clone();
@@ -221,7 +221,7 @@ impl Compiler<'_> {
         self.files.leave_at(what, why, file, u32::try_from(line).unwrap_or(u32::MAX));
     }
 
-    /// The settings of a workspace, and the `package.json` of each member: without them nothing can be installed.
+    /// The settings of a workspace, and the `package.json` of each member, which installation needs.
     fn workspace_files(&mut self, workspace: &NodeWorkspace, at: &Span) {
         if !self.looked_at.insert((workspace.dir.clone(), PathBuf::new())) {
             return;
@@ -252,7 +252,7 @@ impl Compiler<'_> {
     }
 }
 
-/// The files that the package of a directory is imported by.
+/// The entry files of the package in a directory.
 fn entries_of(dir: &Path) -> EntryFiles {
     let json = read(&dir.join(PACKAGE));
     let mut named = Vec::new();
@@ -270,7 +270,7 @@ fn entries_of(dir: &Path) -> EntryFiles {
     EntryFiles { missing: there.is_empty() && !files.is_empty(), there }
 }
 
-/// The command that a lock file belongs to. It writes no lock file: the bundle would be another one.
+/// The install command for a lock file. It must not write a lock file, which would change the bundle.
 fn install_of(lock: &str) -> &'static str {
     match lock {
         "bun.lock" | "bun.lockb" => "bun install --no-save",
@@ -303,7 +303,7 @@ fn strings<'j>(json: &'j Value, found: &mut Vec<&'j str>) {
     }
 }
 
-/// Where the root of a workspace says that its members are.
+/// The member patterns of a workspace root.
 fn patterns_of(dir: &Path) -> Option<Vec<String>> {
     let of = |json: &Value| {
         let items = json.as_array()?.iter();

@@ -1,4 +1,4 @@
-//! Bundles where a suite is expected: a directory or an archive is checked first, and an archive is unpacked.
+//! Opens bundles in place of suites: checks a directory or an archive first, and unpacks an archive.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::engine::Observer;
 use crate::model::{Digest, Failure, printable};
 use crate::util::WorkDir;
 
-/// A suite that can be read. An archive stays unpacked as long as this value lives.
+/// An opened suite. An archive stays unpacked as long as this value lives.
 #[derive(Debug)]
 pub struct Opened {
     /// The suite's file.
@@ -17,13 +17,13 @@ pub struct Opened {
     _unpacked: Option<WorkDir>,
 }
 
-/// Opens a suite, or that of a bundle if the path names a bundle's directory or archive.
+/// Opens a suite, or the suite of a bundle given by its directory or archive.
 pub fn open(path: PathBuf, observer: &dyn Observer) -> anyhow::Result<Opened> {
     if path.is_dir()
         && let Some(dir) = bundle_of(&path)
     {
         let verified = verify(&dir)
-            .map_err(|error| explained(error, "name its `eval.yaml` to use it as a suite like any other"))?;
+            .map_err(|error| explained(error, "pass its `eval.yaml` to use it as an ordinary suite"))?;
         if !verified.beside.is_empty() {
             let names = printable(&verified.beside.join("`, `"));
             observer.note(&format!("not part of the bundle `{}`: `{names}`", dir.display()));
@@ -39,7 +39,7 @@ pub fn open(path: PathBuf, observer: &dyn Observer) -> anyhow::Result<Opened> {
 pub struct UnpackedArchive(WorkDir);
 
 impl UnpackedArchive {
-    /// Checks and unpacks an archive; nothing if the path names something else.
+    /// Checks and unpacks an archive; `None` if the path is something else.
     pub fn open(path: &Path) -> anyhow::Result<Option<Self>> {
         if !is_archive(path) {
             return Ok(None);
@@ -56,22 +56,22 @@ impl UnpackedArchive {
     }
 }
 
-/// Checks the directory or the archive of a bundle, and its digest if one is expected.
+/// Checks the directory or archive of a bundle, and its digest if one is expected.
 pub fn verify_digest(path: &Path, expected: Option<&Digest>) -> anyhow::Result<Verified> {
     let archive = UnpackedArchive::open(path)?;
     let archive_digest = archive.as_ref().map(|_| file_digest(path)).transpose()?;
     let dir = archive.as_ref().map_or_else(|| path.to_owned(), UnpackedArchive::bundle);
     let verified = verify(&dir)?;
-    // The digest of the manifest covers everything too.
+    // The digest of the manifest covers everything, too.
     let digests: Vec<Digest> = archive_digest.into_iter().chain([verified.sha256]).collect();
     if let Some(expected) = expected.filter(|expected| !digests.contains(expected)) {
         let found: Vec<String> = digests.iter().map(ToString::to_string).collect();
         let message =
             format!("`{}` has the SHA-256 {}, expected {expected}", path.display(), found.join(" or "));
         let hint = match archive_digest {
-            Some(_) => "get the archive again from where the digest is from",
+            Some(_) => "get the archive again from the source of the digest",
             None => {
-                "a directory has the SHA-256 of its manifest; compare the archive itself with the digest of an archive"
+                "a directory has the SHA-256 of its manifest; the digest of an archive is checked against the archive"
             }
         };
         return Err(Failure::config(message).hint(hint).into());
@@ -79,7 +79,7 @@ pub fn verify_digest(path: &Path, expected: Option<&Digest>) -> anyhow::Result<V
     Ok(verified)
 }
 
-/// The error with a further hint.
+/// Adds a hint to the error.
 fn explained(error: anyhow::Error, hint: &str) -> anyhow::Error {
     match error.downcast::<Failure>() {
         Ok(failure) => {

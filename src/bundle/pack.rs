@@ -1,4 +1,4 @@
-//! A bundle as one file, `.tar.gz`: the same bytes for the same bundle, and checked when it is taken apart.
+//! A bundle as one `.tar.gz` file: reproducible, and checked when unpacked.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -18,17 +18,17 @@ use crate::model::{Digest, Failure, printable};
 use crate::util::durable;
 use crate::util::gzip::compressor;
 
-/// Any archive may unpack to so much.
+/// Any archive may unpack to this size.
 const SMALL: u64 = 1 << 30;
-/// A larger one to so many times its own size; zeros are a thousand times smaller when compressed.
+/// A larger one may unpack to this multiple of its own size; zeros compress a thousandfold.
 const RATIO: u64 = 100;
 /// Far above any real bundle.
 const MOST_BYTES: u64 = 64 << 30;
 /// The longest path and the longest target of a link.
 const LONGEST_NAME: u64 = 1 << 16;
-/// The longest name of the directory in an archive.
+/// The longest name of the top directory.
 const LONGEST_TOP: usize = 64;
-/// The modes that files and links have in an archive.
+/// The modes of files and links in an archive.
 const FILE: u32 = 0o644;
 const PROGRAM: u32 = 0o755;
 const LINK: u32 = 0o777;
@@ -74,8 +74,8 @@ pub fn pack(dir: &Path, out: &Path) -> anyhow::Result<Digest> {
     Ok(digest)
 }
 
-/// Takes an archive apart into a new directory and checks it. The archive is untrusted: nothing is written that its
-/// manifest does not list, and nothing is accepted that other programs would unpack to other files.
+/// Unpacks an archive into a new directory and checks it. The archive is untrusted: only files in its manifest are written, and
+/// anything that other programs would unpack differently is rejected.
 pub fn unpack(archive: &Path, dir: &Path) -> anyhow::Result<()> {
     let refused = |what: String| Failure::config(format!("`{}` is not a bundle: {what}", archive.display()));
     let broken = |error: io::Error| refused(error.to_string());
@@ -85,7 +85,7 @@ pub fn unpack(archive: &Path, dir: &Path) -> anyhow::Result<()> {
     let most = length.saturating_mul(RATIO).clamp(SMALL, MOST_BYTES);
     let mut tar = tar::Archive::new(GzDecoder::new(BufReader::new(file)).take(most));
     {
-        // Raw: extensions come as entries of their own.
+        // Raw: extensions are separate entries.
         let mut entries = tar.entries().map_err(broken)?.raw(true);
         let (top, manifest) = first_entry(entries.next(), dir, archive).map_err(refused)?;
         let manifest = manifest?;
@@ -129,13 +129,13 @@ pub fn unpack(archive: &Path, dir: &Path) -> anyhow::Result<()> {
                     }
                     links.insert(path, link);
                 }
-                _ => return Err(refused(format!("`{shown}` is not what the manifest says")).into()),
+                _ => return Err(refused(format!("`{shown}` does not match the manifest")).into()),
             }
         }
         if long != LongNames::default() {
-            return Err(refused("it ends with the name of an entry that is not there".to_owned()).into());
+            return Err(refused("it ends with the name of a missing entry".to_owned()).into());
         }
-        // Last, so that no file is written through one.
+        // Last, so that no file is written through a link.
         for (path, target) in links {
             let cannot = || format!("cannot write `{}`", path.display());
             fs::create_dir_all(path.parent().unwrap_or(dir)).with_context(cannot)?;
@@ -151,7 +151,7 @@ pub fn unpack(archive: &Path, dir: &Path) -> anyhow::Result<()> {
     verify_as(dir, archive).map(drop)
 }
 
-/// Refuses a bundle that is too large before anything of it is written.
+/// Rejects a bundle that is too large before writing anything.
 fn check_size(manifest: &Manifest, most: u64) -> Result<(), String> {
     let sizes = manifest.files.iter().map(|file| match &file.content {
         Content::File { size, .. } => *size,
@@ -167,8 +167,8 @@ fn check_size(manifest: &Manifest, most: u64) -> Result<(), String> {
     ))
 }
 
-/// The names of the next entry that do not fit into its header. These are the only extensions that `pack` writes; of others,
-/// such as pax headers, programs disagree which one counts.
+/// The long names of the next entry. These are the only extensions that `pack` writes; programs interpret others, such as pax
+/// headers, differently.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct LongNames {
     path: Option<String>,
@@ -198,7 +198,7 @@ impl LongNames {
         Ok(true)
     }
 
-    /// The path of an entry, and what it links to. Its header must be one that `pack` writes.
+    /// The path of an entry, and its link target. Its header must be one that `pack` writes.
     fn names(self, entry: &tar::Entry<'_, impl io::Read>) -> Result<(String, Option<String>), String> {
         let header = entry.header();
         let shown = printable(&String::from_utf8_lossy(&entry.path_bytes()));
@@ -217,7 +217,7 @@ impl LongNames {
             return Err(format!("`{shown}` is not a valid path in a bundle"));
         };
         if !is_link && self.target.is_some() {
-            return Err(format!("`{shown}` has the target of a link and is not one"));
+            return Err(format!("`{shown}` has a link target but is not a link"));
         }
         Ok((path, is_link.then_some(target)))
     }
@@ -229,7 +229,7 @@ fn name_in(field: &[u8]) -> Option<String> {
     String::from_utf8(field[..end].to_vec()).ok().filter(|name| !name.contains('\0'))
 }
 
-/// Refuses modes that `pack` does not write, such as those of programs that run as their owner.
+/// Rejects modes that `pack` does not write, such as setuid.
 fn check_mode(header: &tar::Header, name: &str) -> Result<(), String> {
     let mode = header.mode().unwrap_or(u32::MAX) & 0o7777;
     let legal: &[u32] =
@@ -241,7 +241,7 @@ fn check_mode(header: &tar::Header, name: &str) -> Result<(), String> {
     Err(format!("`{}` has the mode `{mode:04o}`, expected {}", printable(name), legal.join(" or ")))
 }
 
-/// The directory that everything in an archive is in: the suite's name, whoever packs it and wherever.
+/// The top directory of an archive: the suite's name, independent of the machine.
 fn top_of(manifest: &Manifest) -> String {
     let legal = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' };
     let name: String = manifest.name.chars().map(legal).take(LONGEST_TOP).collect();
@@ -249,7 +249,7 @@ fn top_of(manifest: &Manifest) -> String {
     if name.is_empty() { "bundle".to_owned() } else { name.to_owned() }
 }
 
-/// Reads and writes the manifest, which comes first. Returns the directory that it is in too.
+/// Reads and writes the manifest, which comes first. Returns its directory, too.
 fn first_entry(
     entry: Option<io::Result<tar::Entry<'_, impl io::Read>>>,
     dir: &Path,
@@ -288,7 +288,7 @@ fn write_file(entry: &mut tar::Entry<'_, impl io::Read>, path: &Path, dir: &Path
     fs::set_permissions(path, Permissions::from_mode(mode)).with_context(cannot)
 }
 
-/// Whether nothing but zeros is left to read: archives are filled up with them.
+/// Whether only zeros are left, with which archives are padded.
 fn only_zeros(reader: &mut impl io::Read) -> io::Result<bool> {
     let mut buffer = vec![0; 1 << 16];
     loop {

@@ -1,4 +1,4 @@
-//! Python projects: the directories whose modules a script of a project can import.
+//! Python projects: the directories from which their scripts can import modules.
 
 use std::collections::HashSet;
 use std::fs;
@@ -10,13 +10,13 @@ use super::needs::{LONGEST_SCRIPT, without_repeats};
 use crate::config::{Span, normalized};
 use crate::util::regular_file;
 
-/// The files that make a directory a project.
+/// The files that mark a project.
 pub(super) const PROJECT_FILES: [&str; 3] = ["pyproject.toml", "setup.py", "setup.cfg"];
-/// Where projects keep their modules.
+/// The module directories of a project.
 const LAYOUTS: [&str; 3] = ["", "src", "lib"];
 
 impl Compiler<'_> {
-    /// The directories from which a project around `dir` imports modules, the nearest first, each with its project.
+    /// The directories from which a project around `dir` imports modules, nearest first, each with its project.
     pub(super) fn module_roots(&self, dir: &Path) -> Vec<(PathBuf, PathBuf)> {
         let root = &self.places.root;
         let dirs = dir.ancestors().take_while(|dir| dir.starts_with(root));
@@ -31,7 +31,7 @@ impl Compiler<'_> {
             let mut dirs: Vec<PathBuf> = LAYOUTS.iter().map(|layout| project.join(layout)).collect();
             for named in named_in(&project).into_iter().filter(|path| path.is_dir() && path.starts_with(root))
             {
-                // A project of the workspace or a dependency by its path; else `packages = ["source/name"]` or its parent.
+                // A workspace project or a path dependency; else `packages = ["source/name"]` or its parent.
                 if is_project(&named) && known_projects.insert(named.clone()) {
                     projects.push(named.clone());
                 }
@@ -47,7 +47,7 @@ impl Compiler<'_> {
         roots
     }
 
-    /// Takes along the files that a project needs to be installed: those that its settings name.
+    /// Includes the files that a project needs for installation: those in its settings.
     pub(super) fn project_files(&mut self, project: &Path, at: &Span) {
         if !self.looked_at.insert((project.join(PROJECT_FILES[0]), PathBuf::new())) {
             return;
@@ -87,7 +87,7 @@ fn settings(project: &Path) -> String {
     PROJECT_FILES.iter().filter_map(|name| read(name).ok()).collect::<Vec<_>>().join("\n")
 }
 
-/// What exists under a name that is quoted in the settings of a project; `packages/*` is each directory there.
+/// Existing paths quoted in the settings of a project; `packages/*` is each directory there.
 fn named_in(project: &Path) -> Vec<PathBuf> {
     let text = settings(project);
     let mut found = Vec::new();

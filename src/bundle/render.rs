@@ -1,4 +1,4 @@
-//! What `bundle` prints, as text and as JSON.
+//! The output of `bundle`, as text and as JSON.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -15,14 +15,14 @@ pub struct Written {
     pub path: PathBuf,
     /// Its digest.
     pub sha256: Digest,
-    /// Whether it was there already.
+    /// Whether it already existed.
     pub placed: Placed,
     /// Its manifest.
     pub manifest: Manifest,
 }
 
 impl Written {
-    /// The JSON for programs.
+    /// The JSON output.
     pub fn to_json(&self) -> Value {
         let manifest = &self.manifest;
         json!({
@@ -40,7 +40,7 @@ impl Written {
         })
     }
 
-    /// The text for people.
+    /// The text output.
     pub fn to_text(&self) -> String {
         let manifest = &self.manifest;
         let mut text = String::new();
@@ -87,7 +87,7 @@ pub fn render_left_behind(manifest: &Manifest) -> String {
 }
 
 impl Verified {
-    /// The JSON for programs.
+    /// The JSON output.
     pub fn to_json(&self, path: &Path) -> Value {
         json!({
             "bundle": path, "files": self.manifest.files.len(), "manifest_sha256": self.sha256,
@@ -95,12 +95,12 @@ impl Verified {
         })
     }
 
-    /// The text for people.
+    /// The text output.
     pub fn to_text(&self, path: &Path) -> String {
         let (files, sha256) = (self.manifest.files.len(), &self.sha256);
-        let mut text = format!("{} is sound: {files} files, manifest {sha256}\n", path.display());
+        let mut text = format!("{} is valid: {files} files, manifest {sha256}\n", path.display());
         if !self.beside.is_empty() {
-            text.push_str("\nnot part of the bundle, and not checked:\n");
+            text.push_str("\nnot part of the bundleand not checked:\n");
         }
         for name in &self.beside {
             let _ = writeln!(text, "  {}: {}", printable(name), what_is_beside(name));
@@ -109,7 +109,7 @@ impl Verified {
     }
 }
 
-/// What something is that may be beside a bundle.
+/// The description of an entry that may be next to a bundle.
 fn what_is_beside(name: &str) -> &'static str {
     match name {
         ".git" => "a git repository; keep it only if you cloned the bundle or made it yourself",

@@ -1,4 +1,4 @@
-//! Shell scripts that use the repository itself, which a bundle is not: they call git, or copy all of it.
+//! Shell scripts that use the repository itself: they call git, or copy all of it. A bundle is not a repository.
 
 use std::path::Path;
 
@@ -6,18 +6,18 @@ use super::git_call::{Argument, Dir, Repositories, below};
 use super::git_text::git_in_text;
 use super::shell::Word;
 
-/// Programs and functions that read a directory with everything in it.
+/// Programs and functions that read a whole directory.
 const COPIES: [&str; 6] = ["cp", "rsync", "tar", "zip", "scp", "find"];
 const COPY_CALLS: [&str; 6] = ["copytree(", "cpSync(", "fs.cp(", "copySync(", "make_archive(", "os.walk("];
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "eval"];
 
-/// The calls of git in one shell script, from top to bottom.
+/// The git calls in a shell script, top to bottom.
 #[derive(Debug)]
 pub(super) struct GitCalls<'r> {
     repositories: Repositories<'r>,
-    /// The directory that the script is in.
+    /// The directory of the script.
     dir: Dir,
-    /// The directories to return to: of subshells over several lines, and of `pushd`.
+    /// The directories to return to: of multi-line subshells, and of `pushd`.
     subshells: Vec<Dir>,
     pushed: Vec<Dir>,
 }
@@ -74,7 +74,7 @@ impl<'r> GitCalls<'r> {
                 _ => {}
             }
         }
-        // A subshell keeps its directory to itself.
+        // A subshell does not change its parent's directory.
         if trimmed == "(" {
             self.subshells.push(before);
         } else if trimmed.starts_with('(') || trimmed.contains("(cd ") || trimmed.contains("( cd ") {
@@ -93,18 +93,18 @@ fn argument(word: &Word) -> Argument {
     Argument { text: plain(&word.text), known: word.known().map(str::to_owned) }
 }
 
-/// A word without what does not change its meaning: `"${NAME}"` is `$NAME`.
+/// A word without redundant syntax: `"${NAME}"` is `$NAME`.
 fn plain(text: &str) -> String {
     text.replace(['"', '\'', '{', '}'], "")
 }
 
-/// Whether a line of a script copies or searches what it names.
+/// Whether a line of a script copies or searches a directory.
 pub(super) fn copies(words: &[Word], line: &str) -> bool {
     words.iter().any(|word| word.leads && COPIES.contains(&word.text.as_str()))
         || COPY_CALLS.iter().any(|call| line.contains(call))
 }
 
-/// The lines of a shell script, with those joined that end in a backslash, and their numbers from 1.
+/// The lines of a shell script, with continuation lines joined, numbered from 1.
 pub(super) fn joined_lines(text: &str) -> Vec<(usize, String)> {
     let mut joined: Vec<(usize, String)> = Vec::new();
     let mut goes_on = false;

@@ -1,6 +1,6 @@
-//! What the text of a script says about files: paths that it builds, calls of git, copies of the repository.
+//! Analyzes the text of a script: paths that it builds, git calls, copies of the repository.
 //!
-//! What can be determined comes along. The rest is reported with its file and line.
+//! What can be determined is included. The rest is reported with file and line.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,30 +16,30 @@ use super::shell::{Mention, Shell, choice};
 use crate::config::{Source, Span, normalized, shown};
 use crate::util::secrets::{find_secret, has_credentials};
 
-/// Limit of reports for one script.
+/// The most reports per script.
 const MOST_REPORTED: usize = 50;
-const MORE: &str = "the script has more such lines than are listed";
+const MORE: &str = "the script has more such lines";
 const GIT: &str = "a bundle has no `.git`: git fails there, or uses a repository around the bundle";
 const GIT_HINT: &str =
-    "find files from the script's own directory, `$(dirname \"$0\")`, and pass commits as arguments";
+    "find files relative to the script's own directory, `$(dirname \"$0\")`, and pass commits as arguments";
 const COPY: &str = "the bundle has only the files that the suite refers to";
-const COPY_HINT: &str = "copy the files that are needed, each by its name";
+const COPY_HINT: &str = "copy each required file by name";
 const CHOICE: &str =
-    "the script chooses the file when it runs, in a directory that does not travel as a whole";
-const CHOICE_HINT: &str = "put the files into a directory of their own, or name them in the command";
+    "the script chooses the file at run time, in a directory that is not completely included";
+const CHOICE_HINT: &str = "put the files into a separate directory, or list them in the command";
 
 /// A script, or the text of a command.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Script<'s> {
-    /// Where it is; for a command, a file in the directory that it is run in.
+    /// Its path; for a command, a file in its working directory.
     pub(super) path: &'s Path,
     pub(super) text: &'s str,
-    /// Where it is named, if it is no file of its own.
+    /// Its position, if it is not a separate file.
     pub(super) inline: Option<&'s Span>,
 }
 
 impl Compiler<'_> {
-    /// Takes along what a shell script names with variables, and reports what cannot be determined. Returns what is to be looked into.
+    /// Includes files that a shell script names with variables, and reports what cannot be determined. Returns the files to check next.
     pub(super) fn shell_script(&mut self, script: Script<'_>, bases: &[PathBuf]) -> Vec<PathBuf> {
         let root = self.places.root.clone();
         let cwd = bases.last().unwrap_or(&self.lookup.dir).clone();
@@ -65,7 +65,7 @@ impl Compiler<'_> {
         found
     }
 
-    /// The same for Python and JavaScript, where paths begin at `__file__`, `__dirname` or `import.meta`.
+    /// The same for Python and JavaScript, where paths start at `__file__`, `__dirname` or `import.meta`.
     pub(super) fn other_script(&mut self, script: Script<'_>) -> Vec<PathBuf> {
         let mut anchors = Anchors::new(script.path);
         let mut found = Vec::new();
@@ -83,7 +83,7 @@ impl Compiler<'_> {
         found
     }
 
-    /// The files that a path in a script can mean.
+    /// The files that a path in a script can refer to.
     fn mention(&mut self, script: Script<'_>, mention: &Mention, base: &Path, copies: bool) -> Vec<PathBuf> {
         let root = self.places.root.clone();
         let is_wide = |path: &Path| self.lookup.dir.starts_with(path) || *path == root;
@@ -110,7 +110,7 @@ impl Compiler<'_> {
             return vec![dir];
         }
         if start.is_empty() {
-            // A relative one may be about the directory that a test works in.
+            // A relative one may refer to the directory of a test.
             if mention.is_anchored() {
                 let place = self.files.relative(&dir).filter(|place| !place.is_empty());
                 let what = place.map_or_else(
@@ -131,7 +131,7 @@ impl Compiler<'_> {
         paths
     }
 
-    /// Reports what stays behind because of a line of a script. Each report draws its line, so their number is limited.
+    /// Reports what is left behind because of a line of a script. Each report shows its line, so their number is limited.
     pub(super) fn report(&mut self, script: Script<'_>, line: usize, what: &str, why: &str, hint: &str) {
         let count = self.reported.entry(script.path.to_owned()).or_default();
         *count += 1;
@@ -154,10 +154,10 @@ impl Compiler<'_> {
         };
         let number = if script.inline.is_some() { at.line } else { number };
         self.files.leave_at(what, why, file, number);
-        self.warn(&at, format!("{what} stays behind: {why}"), hint);
+        self.warn(&at, format!("{what} is left behind: {why}"), hint);
     }
 
-    /// A line of a file. One that holds a secret is not drawn.
+    /// A line of a file. One that contains a secret is not shown.
     pub(super) fn span_in(&self, path: &Path, text: &str, line: usize) -> Span {
         let content = text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
         let is_secret = find_secret(path, content.as_bytes()).is_some()
@@ -171,7 +171,7 @@ impl Compiler<'_> {
     }
 }
 
-/// Names in a Python or JavaScript file that stand for a directory.
+/// Names in a Python or JavaScript file that hold a directory.
 struct Anchors {
     dir: PathBuf,
     names: BTreeMap<String, PathBuf>,
@@ -182,7 +182,7 @@ impl Anchors {
         Self { dir: script.parent().unwrap_or(script).to_owned(), names: BTreeMap::new() }
     }
 
-    /// The path that a line builds from the place of the script, as far as it is written down.
+    /// The path that a line builds from the script's location, as far as it is literal.
     fn line(&mut self, line: &str) -> Option<PathBuf> {
         let (start, ups, at) = self.anchor(line)?;
         let mut path = start.ancestors().nth(ups)?.to_owned();
@@ -206,7 +206,7 @@ impl Anchors {
         Some(path)
     }
 
-    /// Where a path on a line begins: the directory, how many levels up, and the place in the line.
+    /// The anchor of a path on a line: the directory, levels up, and the position in the line.
     fn anchor(&self, line: &str) -> Option<(PathBuf, usize, usize)> {
         let dirnames = line.matches("dirname(").count();
         if let Some(at) = line.find("__file__") {
@@ -222,7 +222,7 @@ impl Anchors {
             return Some((self.dir.clone(), dirnames.saturating_sub(1), at));
         }
         let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-        // A script can have thousands of names: only those on the line are looked at.
+        // A script can have thousands of names: check only those on the line.
         let named: BTreeMap<&str, &PathBuf> =
             line.split(|c| !is_part(c)).filter_map(|word| Some((word, self.names.get(word)?))).collect();
         named.into_iter().find_map(|(name, path)| {
@@ -235,7 +235,7 @@ impl Anchors {
     }
 }
 
-/// The quoted texts of a line that can be paths.
+/// The quoted texts of a line that may be paths.
 fn literals(line: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = line;

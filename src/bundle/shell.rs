@@ -1,6 +1,6 @@
-//! Paths that a shell script makes of its own place and of variables: `"$SCRIPT_DIR/../x/$VAR"`.
+//! Paths that a shell script builds from its own location and variables: `"$SCRIPT_DIR/../x/$VAR"`.
 //!
-//! Nothing is run. Assignments are followed from top to bottom, and what is not known stays unknown.
+//! Nothing is run. Assignments are followed from top to bottom; unknown values stay unknown.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use crate::config::normalized;
 
 /// How deep substitutions are followed.
 const DEEPEST: usize = 8;
-/// Limit of what is kept of a value; paths are far shorter.
+/// The longest value that is kept; paths are far shorter.
 const LONGEST_VALUE: usize = 4096;
 
-/// Words that a command follows.
+/// Words that precede a command.
 const GO_ON: [&str; 15] = [
     "!", "command", "do", "elif", "else", "env", "exec", "if", "nice", "sudo", "then", "time", "until",
     "while", "xargs",
@@ -23,20 +23,20 @@ const GO_ON: [&str; 15] = [
 pub(super) struct Mention {
     /// The line, from 1.
     pub(super) line: usize,
-    /// What is known of it, from its start; absolute if it begins at a known place.
+    /// Its known prefix; absolute if it starts at a known place.
     pub(super) known: String,
     /// Whether something unknown follows.
     pub(super) open: bool,
 }
 
 impl Mention {
-    /// Whether it begins at the script, the working directory or the repository.
+    /// Whether it starts at the script, the working directory or the repository.
     pub(super) fn is_anchored(&self) -> bool {
         self.known.starts_with('/')
     }
 }
 
-/// What a script knows.
+/// The state of a script.
 #[derive(Debug)]
 pub(super) struct Shell<'s> {
     script: &'s Path,
@@ -76,7 +76,7 @@ impl Value {
         }
     }
 
-    /// A longer value is no path; `x=$x$x` doubles it with every line.
+    /// A longer value is not a path; `x=$x$x` doubles it with every line.
     fn limit(&mut self) {
         if self.known.len() > LONGEST_VALUE {
             *self = Self::unknown();
@@ -91,17 +91,17 @@ impl Value {
     }
 }
 
-/// A word of a script: as it is written, and what it means.
+/// A word of a script, as written and expanded.
 #[derive(Debug)]
 pub(super) struct Word {
     pub(super) text: String,
     value: Value,
-    /// Whether a command begins with it.
+    /// Whether it starts a command.
     pub(super) leads: bool,
 }
 
 impl Word {
-    /// What it means, if that is known to its end.
+    /// Its value, if completely known.
     pub(super) fn known(&self) -> Option<&str> {
         (!self.value.open).then_some(self.value.known.as_str())
     }
@@ -112,7 +112,7 @@ impl<'s> Shell<'s> {
         Self { script, cwd, root, variables: BTreeMap::new() }
     }
 
-    /// The words of the next line. Assignments are noted.
+    /// The words of the next line. Records assignments.
     pub(super) fn line(&mut self, line: &str) -> Vec<Word> {
         if line.trim_start().starts_with('#') {
             return Vec::new();
@@ -165,7 +165,7 @@ impl<'s> Shell<'s> {
         }
     }
 
-    /// What the word at the start of a text means, and how long it is.
+    /// The value and length of the word at the start of a text.
     fn word(&self, text: &str, depth: usize) -> (Value, usize) {
         let mut value = Value::default();
         let mut quoted = false;
@@ -213,7 +213,7 @@ impl<'s> Shell<'s> {
         (value, at)
     }
 
-    /// What `$NAME`, `${NAME}` or `$(command)` at the start of a text means, and how long it is.
+    /// The value and length of `$NAME`, `${NAME}` or `$(command)` at the start of a text.
     fn expansion(&self, text: &str, depth: usize) -> (Value, usize) {
         let rest = &text[1..];
         if rest.starts_with('(') {
@@ -225,7 +225,7 @@ impl<'s> Shell<'s> {
             return (self.parameter(rest.get(1..length - 1).unwrap_or_default(), depth), 1 + length);
         }
         let name: String = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect();
-        // `$0` and `$10` are `$0`, and `$1` with a zero.
+        // `$10` is `$1` followed by a zero.
         let name = if name.starts_with(|c: char| c.is_ascii_digit()) { &name[..1] } else { &name };
         // `$@` and the like: one character.
         let length = if name.is_empty() { rest.chars().next().map_or(0, char::len_utf8) } else { name.len() };
@@ -255,7 +255,7 @@ impl<'s> Shell<'s> {
         }
     }
 
-    /// What a command prints that names a directory.
+    /// The output of a command that prints a directory.
     fn output_of(&self, command: &str, depth: usize) -> Value {
         if depth >= DEEPEST {
             return Value::unknown();
@@ -280,7 +280,7 @@ impl<'s> Shell<'s> {
     }
 }
 
-/// The directory in which a path is chosen by something unknown, and how the names in it begin.
+/// The directory in which an unknown part chooses a path, and the prefix of the names in it.
 pub(super) fn choice(mention: &Mention, base: &Path) -> (PathBuf, String) {
     let (dir, start) = mention.known.rsplit_once('/').unwrap_or(("", &mention.known));
     let dir = if dir.is_empty() && mention.is_anchored() { "/" } else { dir };

@@ -1,4 +1,4 @@
-//! A suite → the tree of `eval.yaml`: tests inlined, references rewritten, everything else unchanged.
+//! Turns a suite into the tree of `eval.yaml`: tests inlined, references rewritten, everything else unchanged.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use super::tree::{self, get, get_mut, parts_mut, remove, set};
 use crate::config::{Node, NodeValue};
 use crate::suite::{Dialect, Format, Keys, Part, Reader as _, Test, Tree, suite_name};
 
-/// What AgentV calls the format of a suite.
+/// AgentV's name of the suite format.
 const SCHEMA: &str = "agentv-eval-v2";
 
-/// The longest name that AgentV lets a suite have, and the longest description that a suite with a name may have.
+/// AgentV's limits for the name of a suite, and for the description of a suite with a name.
 const LONGEST_NAME: usize = 64;
 const LONGEST_DESCRIPTION: usize = 1024;
 
 impl Compiler<'_> {
-    /// Reads the suite and everything that it refers to; nothing if that is not possible.
+    /// Reads the suite and everything it refers to; `None` if that is not possible.
     pub(super) fn suite(&mut self, format: Format) -> Option<Node> {
         let path = self.places.suite.clone();
         let name = crate::config::shown(&path, &self.lookup.cwd);
@@ -45,7 +45,7 @@ impl Compiler<'_> {
             self.lists(execution, dialect.execution);
             let cache = dialect.execution.get(execution, Part::Cache).and_then(Node::as_str);
             if let Some(path) = cache.filter(|path| Path::new(path).is_absolute()) {
-                self.files.leave(path.to_owned(), "the cache of answers is made anew");
+                self.files.leave(path.to_owned(), "the cache of answers is recreated");
             }
         }
         for case in &mut cases {
@@ -54,7 +54,7 @@ impl Compiler<'_> {
         let span = root.span.clone();
         set(&mut root, "tests", Node { value: NodeValue::List(cases), span });
         self.custom_types();
-        // AgentV recognizes a suite by its file name or by this key; `eval.yaml` has another name.
+        // AgentV recognizes a suite by its file name or by this key, and `eval.yaml` does not match.
         if get(&root, "$schema").is_none()
             && let Some(entries) = tree::entries_mut(&mut root)
         {
@@ -71,7 +71,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A suite without a name is called after its file, which has another name in the bundle.
+    /// A suite without a name is named after its file, which has another name in the bundle.
     fn name_suite(&mut self, root: &mut Node, path: &Path) {
         if get(root, "name").and_then(Node::as_str).is_some_and(|name| !name.trim().is_empty()) {
             return;
@@ -81,7 +81,7 @@ impl Compiler<'_> {
         let legal =
             |c: char| if c.is_ascii_alphanumeric() || c == '-' { c.to_ascii_lowercase() } else { '-' };
         let name: String = stem.chars().map(legal).take(LONGEST_NAME).collect();
-        // With a name AgentV checks the description too, which it does not without.
+        // With a name, AgentV also checks the description.
         let long = tree::get_str(root, "description").is_some_and(|text| text.len() > LONGEST_DESCRIPTION);
         if !long {
             let at = root.span.clone();
@@ -93,9 +93,9 @@ impl Compiler<'_> {
         }
     }
 
-    /// Notes that a suite names variables as AgentV 5 does. It is never bundled by halves.
+    /// Rejects a suite that uses AgentV 5's variable syntax, because it would be bundled incompletely.
     fn names_variables_as_version_5(&mut self, root: &Node, cases: &[Node]) -> bool {
-        // Variables of a test may be called `env` too.
+        // A test may have a variable named `env`.
         let keys = self.dialect.test;
         let has_own = |case: &Node| keys.get(case, Part::Vars).is_some_and(|vars| get(vars, "env").is_some());
         let inline = cases.iter().filter(|case| Arc::ptr_eq(&case.span.source, &root.span.source));
@@ -105,13 +105,13 @@ impl Compiler<'_> {
         }
         self.problems.error_with_hint(
             &node.span,
-            "`{{ env.NAME }}` is how AgentV 5 names a variable: such suites cannot be bundled yet",
+            "`{{ env.NAME }}` is AgentV 5's variable syntax: such suites cannot be bundled yet",
             "AgentV 4 writes `${{ NAME }}`",
         );
         true
     }
 
-    /// Makes a YAML suite of a `.jsonl` file and the settings beside it.
+    /// Makes a YAML suite of a `.jsonl` file and its settings.
     fn settings_of_lines(&mut self, root: &mut Node, cases: &mut [Node], path: &Path) {
         let start = root.span.clone();
         if let Some(entries) = tree::entries_mut(root) {
@@ -146,7 +146,7 @@ impl Compiler<'_> {
     }
 }
 
-/// A test with the workspace that AgentV finds beside its file.
+/// A test with the workspace that AgentV finds next to its file.
 fn with_workspace(test: Test, dialect: &Dialect) -> Node {
     let Test { node: mut case, workspace } = test;
     let span = case.span.clone();
@@ -160,7 +160,7 @@ fn with_workspace(test: Test, dialect: &Dialect) -> Node {
     case
 }
 
-/// Beside a `.jsonl` file the settings of a test replace those of the suite, its graders too.
+/// In a `.jsonl` suite, the settings of a test replace those of the suite, including graders.
 fn own_settings(case: &mut Node, defaults: bool, dialect: &Dialect) {
     let Some(execution) = get_mut(case, "execution") else { return };
     let span = execution.span.clone();

@@ -1,4 +1,4 @@
-//! `targets.yaml`: the targets that the suite can reach, each on its own, with their scripts and files.
+//! `targets.yaml`: the targets that the suite can use, with their scripts and files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,26 +11,26 @@ use crate::config::{Node, NodeValue, Reference, Source, Span, TargetsFile, did_y
 use crate::suite::{Reader as _, suite_name};
 use crate::util::secrets::is_secret_name;
 
-/// As many links as AgentV follows.
+/// The number of links that AgentV follows.
 const MOST_LINKS: usize = 10;
 /// The target of a suite that names none.
 const DEFAULT: &str = "default";
 
-/// What AgentV calls the format of a targets file.
+/// AgentV's name of the targets format.
 const SCHEMA: &str = "agentv-targets-v2.2";
 
-/// Where a chain of `use_target` ends.
+/// The end of a `use_target` chain.
 enum End {
-    /// At a target of its own.
+    /// A target with a provider.
     Target(Node),
-    /// At a variable that is not set.
+    /// An unset variable.
     Unset(String),
-    /// Nowhere; that was noted.
+    /// An error, already recorded.
     Nowhere,
 }
 
 impl Compiler<'_> {
-    /// The tree of `targets.yaml`; nothing if there is no targets file.
+    /// The tree of `targets.yaml`; `None` if there is no targets file.
     pub(super) fn targets(&mut self, named: Option<&Path>, more: &[String]) -> Option<Node> {
         let found = named.map(|path| normalized(&self.lookup.cwd.join(path)));
         let found = found.or_else(|| TargetsFile::discover(&self.lookup.roots));
@@ -66,7 +66,7 @@ impl Compiler<'_> {
         }
         if !self.names_target {
             let default = known.iter().any(|node| name_of(node).as_deref() == Some(DEFAULT));
-            // A suite that names none leaves the choice to who runs it.
+            // If a suite names no target, the user chooses one.
             let chosen: Vec<String> =
                 if default { vec![DEFAULT.to_owned()] } else { known.iter().filter_map(name_of).collect() };
             for name in chosen {
@@ -103,13 +103,13 @@ impl Compiler<'_> {
         let names: Vec<String> = self.asked.iter().map(|(name, _)| format!("`{name}`")).collect();
         let what =
             if names.is_empty() { "targets".to_owned() } else { format!("the targets {}", names.join(", ")) };
-        let why = "no `targets.yaml` from the suite's directory up: add one where the bundle is run";
+        let why = "no `targets.yaml` from the suite's directory up: add one where the bundle runs";
         self.files.leave(what, why);
-        let hint = "`run-evals init` writes one, and `--targets FILE` names another";
-        self.warn(at, "there is no `targets.yaml`: the bundle has no targets", hint);
+        let hint = "`run-evals init` writes one, and `--targets FILE` sets another";
+        self.warn(at, "no `targets.yaml`: the bundle has no targets", hint);
     }
 
-    /// Adds a target, or says why it does not travel.
+    /// Adds a target, or reports why it is left behind.
     fn target(&mut self, name: &str, at: &Span, known: &[Node], flat: &mut Vec<Node>) {
         let find = |name: &str| known.iter().find(|node| get_str(node, "name").map(str::trim) == Some(name));
         let Some(first) = find(name) else {
@@ -118,23 +118,27 @@ impl Compiler<'_> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("the targets file has `{}`", names.join("`, `")),
             };
-            self.files.leave(format!("the target `{name}`"), "the targets file has none of this name");
-            self.warn(at, format!("no target `{name}`: what needs it fails, here and in the bundle"), hint);
+            self.files.leave(format!("the target `{name}`"), "the targets file does not contain it");
+            self.warn(
+                at,
+                format!("no target `{name}`: tests that need it fail, here and in the bundle"),
+                hint,
+            );
             return;
         };
         let target = match self.follow(first, known) {
             End::Target(target) => target,
             End::Nowhere => return,
             End::Unset(variable) => {
-                // The choice is made where the bundle is run, so everything travels that can be chosen.
+                // The choice is made where the bundle runs, so include every possible target.
                 let what = format!("the choice of target `{name}`");
-                self.files.leave(what, format!("`{variable}` is not set; set it where the bundle is run"));
+                self.files.leave(what, format!("`{variable}` is not set; set it where the bundle runs"));
                 let message =
-                    format!("`{variable}` is not set: every target of the file travels, to be chosen from");
+                    format!("`{variable}` is not set: the bundle includes every target of the file");
                 self.warn(
                     &first.span,
                     message,
-                    "set it for this command, and only the target that it names travels",
+                    "set it for this command to include only the target that it names",
                 );
                 for node in known {
                     if let Some(other) = get_str(node, "name") {
@@ -144,7 +148,7 @@ impl Compiler<'_> {
                 first.clone()
             }
         };
-        // AgentV writes the name of the last target of the chain into its results, so the chain stays one.
+        // AgentV writes the name of the last target of the chain into its results, so keep the chain.
         let last = get_str(&target, "name").unwrap_or(name).trim().to_owned();
         if last != name {
             let link = [("name", tree::text(name, at)), ("use_target", tree::text(last.clone(), at))];
@@ -205,10 +209,10 @@ impl Compiler<'_> {
             let next = known.iter().find(|node| get_str(node, "name").map(str::trim) == Some(&wanted));
             let shown = way.join(" → ");
             let problem = match next {
-                _ if circle => format!("`use_target` goes in a circle: {shown}"),
-                None => format!("`use_target` leads nowhere: {shown}"),
+                _ if circle => format!("`use_target` is circular: {shown}"),
+                None => format!("`use_target` does not resolve: {shown}"),
                 _ if way.len() > MOST_LINKS => {
-                    format!("`use_target` is followed {MOST_LINKS} times at most: {shown}")
+                    format!("`use_target` is nested more than {MOST_LINKS} levels deep: {shown}")
                 }
                 Some(next) => {
                     node = next;
@@ -223,7 +227,7 @@ impl Compiler<'_> {
         End::Target(node.clone())
     }
 
-    /// Takes along what the settings of a target name.
+    /// Includes the files that the settings of a target name.
     fn settings(&mut self, target: &mut Node, home: &Path) {
         if get(target, "use_target").is_some() && get(target, "provider").is_none() {
             return;
@@ -248,21 +252,21 @@ impl Compiler<'_> {
         }
     }
 
-    /// Keys are named, never written down.
+    /// Keys must be references, never literal.
     fn literal_secrets(&mut self, target: &Node) {
         for (key, value) in target.entries().unwrap_or_default() {
             let literal = value.as_str().is_some_and(|text| !text.is_empty() && !text.contains("${{"));
             if is_secret_name(&key.text) && literal {
                 self.problems.error_with_hint(
                     &key.span,
-                    format!("`{}` is written down, and would be in the bundle", key.text),
+                    format!("`{}` is a literal value that would be in the bundle", key.text),
                     format!("write `{}: ${{{{ NAME }}}}` and set the variable", key.text),
                 );
             }
         }
     }
 
-    /// A target that is a command, under whichever name.
+    /// A target that is a command, under any provider name.
     fn cli(&mut self, target: &mut Node, provider: &str) {
         let Some(base) = self.directory_of(target) else { return };
         let missing = if self.has_workspace { Missing::Fine } else { Missing::Error };
@@ -278,7 +282,7 @@ impl Compiler<'_> {
                 set(target, "cwd", tree::text(place, &span));
             }
         } else {
-            // AgentV runs a provider that it does not know as a script of its name.
+            // AgentV runs an unknown provider as a script of that name.
             let script = base.join(".agentv/providers").join(format!("{provider}.ts"));
             let at = target.span.clone();
             if script.is_file() && self.files.add(Area::Scripts, &script, &at, &mut self.problems).is_some() {
@@ -295,7 +299,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The directory that a command of a target is run in.
+    /// The working directory of a target's command.
     fn directory_of(&mut self, node: &Node) -> Option<PathBuf> {
         let Some(cwd) = get(node, "cwd").cloned() else { return Some(self.lookup.dir.clone()) };
         let text = self.choice(&cwd, "`cwd`")?;
@@ -307,7 +311,7 @@ impl Compiler<'_> {
         Some(dir)
     }
 
-    /// What was recorded is found by the suite that it was recorded for.
+    /// A recording is found by the suite that it was made for.
     fn replay(&mut self, target: &mut Node) {
         let dir = self.lookup.dir.clone();
         for key in ["fixtures", "execution_traces"] {
@@ -335,9 +339,9 @@ impl Compiler<'_> {
         }
     }
 
-    /// A program that must be installed, and directories of this machine.
+    /// An agent must be installed, and its directories are local.
     fn agent(&mut self, target: &mut Node, provider: &str) {
-        self.files.leave(format!("the agent `{provider}`"), "it must be installed where the bundle is run");
+        self.files.leave(format!("the agent `{provider}`"), "it must be installed where the bundle runs");
         for key in
             ["cwd", "log_dir", "log_directory", "session_dir", "session_state_dir", "executable", "cli_path"]
         {
@@ -345,9 +349,9 @@ impl Compiler<'_> {
             let absolute = node.as_str().is_some_and(|text| Path::new(text).is_absolute());
             if absolute {
                 let text = node.as_str().unwrap_or_default().to_owned();
-                self.files.leave(text.clone(), format!("`{key}` of a target is a path of this machine"));
-                let message = format!("`{key}` is a path of this machine, and stays behind");
-                self.warn(&node.span, message, "name it with a variable: `${{ NAME }}`");
+                self.files.leave(text.clone(), format!("`{key}` of a target is a path on this machine"));
+                let message = format!("`{key}` is a path on this machine, and is left behind");
+                self.warn(&node.span, message, "set it with a variable: `${{ NAME }}`");
                 if key.starts_with("log_") {
                     remove(target, key);
                 }

@@ -1,4 +1,4 @@
-//! An archive as an artifact of the workflow run that made it.
+//! Uploads an archive as an artifact of the workflow run.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::util::WorkDir;
 use crate::util::process_env::ProcessEnv;
 use crate::util::zip::zip_file;
 
-/// Uploads a file, where this is a step of a workflow whose server takes artifacts.
+/// Uploads a file, if this is a step of a workflow whose server supports artifacts.
 pub async fn upload_artifact(file: &Path, name: &str, observer: &dyn Observer) -> anyhow::Result<()> {
     if !actions::is_step() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Environment variables: which ones a bundle refers to, which ones are written into it, and which must never be.
+//! Environment variables: which a bundle refers to, which are written into it, and which must never be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,10 @@ use super::compiler::Compiler;
 use crate::config::{Env, Node, NodeValue, Problems, Reference, Span, each_reference, references, typed};
 use crate::util::secrets::is_secret_value;
 
-/// Shorter values are words, which appear everywhere.
+/// Shorter values are common words.
 const SHORTEST_SECRET: usize = 8;
 
-/// Which variables are written into a bundle.
+/// Which variables to write into a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Capture {
     /// None: they stay references.
@@ -19,7 +19,7 @@ pub enum Capture {
     Nothing,
     /// All that do not look like secrets.
     Harmless,
-    /// These, whatever they look like.
+    /// These, even if they look like secrets.
     Named(Vec<String>),
 }
 
@@ -29,9 +29,9 @@ pub enum Capture {
 pub struct Variable {
     /// Its name.
     pub name: String,
-    /// Where the bundle refers to it, or did before its value was written there.
+    /// Where the bundle refers to it, or did before its value was written.
     pub used: BTreeSet<String>,
-    /// What became of it.
+    /// Its state.
     pub state: State,
     /// Its value, if it was captured.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,17 +41,17 @@ pub struct Variable {
     pub chose: BTreeSet<String>,
 }
 
-/// What became of a variable.
+/// The state of a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// It must be set where the bundle is run.
+    /// It must be set where the bundle runs.
     Reference,
     /// Its value is in the bundle.
     Captured,
-    /// It should have been captured, but looks like a secret: it must be set where the bundle is run.
+    /// It was to be captured but looks like a secret: it must be set where the bundle runs.
     Redacted,
-    /// It was used up when the bundle was made.
+    /// It was resolved when the bundle was made.
     Resolved,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Forbidden {
 }
 
 impl Compiler<'_> {
-    /// Captures what shall be captured in the trees, and lists all variables.
+    /// Captures the chosen variables in the trees, and lists all variables.
     pub(super) fn variables(&mut self, trees: &mut [(&str, &mut Node)], capture: &Capture) -> Vec<Variable> {
         let mut used: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (file, tree) in &*trees {
@@ -106,14 +106,14 @@ impl Compiler<'_> {
             .filter_map(|variable| Some((variable.name.as_str(), variable.value.as_deref()?)))
             .collect();
         for (file, tree) in trees {
-            // Only in a suite AgentV makes numbers and booleans of values.
+            // AgentV converts values to numbers and booleans only in a suite.
             fill(tree, &captured, *file != super::TARGETS);
         }
         variables
     }
 }
 
-/// The values that must not be in a bundle, but for what was captured by name.
+/// The values that must not be in a bundle, except those captured by name.
 pub(super) fn forbidden(env: &Env, capture: &Capture, variables: &[Variable]) -> Vec<Forbidden> {
     let allowed = |name: &str| match capture {
         Capture::Named(names) => names.iter().any(|known| known == name),
@@ -131,7 +131,7 @@ pub(super) fn forbidden(env: &Env, capture: &Capture, variables: &[Variable]) ->
     found
 }
 
-/// Notes every value in a text that must not be there.
+/// Records every forbidden value in a text.
 pub(super) fn check_text(
     text: &str,
     file: &str,
@@ -147,11 +147,11 @@ pub(super) fn check_text(
     }
 }
 
-/// What is said of a secret in a file.
+/// The message about a secret in a file.
 pub(super) fn leak(file: &str, name: &str) -> (String, String) {
     (
         format!("`{file}` contains the value of `{name}`, which looks like a secret"),
-        format!("write `${{{{ {name} }}}}` there; `--capture-env={name}` lets it be in the bundle"),
+        format!("write `${{{{ {name} }}}}` there; `--capture-env={name}` allows it in the bundle"),
     )
 }
 
@@ -160,7 +160,7 @@ fn is_secret(name: &str, value: &str, env: &Env) -> bool {
     env.is_secret(name) || is_secret_value(value)
 }
 
-/// Where a tree has references; the items of a list are not distinguished.
+/// Where a tree has references; items of a list are not distinguished.
 fn uses(node: &Node, way: &mut String, used: &mut BTreeMap<String, BTreeSet<String>>) {
     let length = way.len();
     match &node.value {
@@ -189,7 +189,7 @@ fn uses(node: &Node, way: &mut String, used: &mut BTreeMap<String, BTreeSet<Stri
     way.truncate(length);
 }
 
-/// Writes values in the place of references.
+/// Replaces references by values.
 fn fill(node: &mut Node, values: &BTreeMap<&str, &str>, types: bool) {
     match &mut node.value {
         NodeValue::String(text) if text.contains("${{") => {

@@ -1,6 +1,6 @@
-//! Whether a directory is the bundle that its manifest describes, down to the last byte, and what else is in it.
+//! Checks whether a directory is exactly the bundle that its manifest describes, and what else it contains.
 //!
-//! The manifest is untrusted too: it can list only what a bundle has.
+//! The manifest is untrusted, too: it can list only legal content of a bundle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,19 +23,19 @@ use crate::util::truncate::truncate;
 
 /// How many differences are listed.
 const MOST: usize = 20;
-/// How many links one path may lead through, as many as Linux follows.
+/// The most links on one path, as in Linux.
 const MOST_LINKS: usize = 40;
 /// The longest path or link target in bytes, as in Linux.
 const LONGEST_PATH: usize = 4096;
 /// How much of a longer path is shown.
 const LONGEST_SHOWN: usize = 60;
-/// The most parts of a path or link target.
+/// The most segments of a path or link target.
 const MOST_PARTS: usize = 256;
-/// The largest manifest, of about 150,000 files.
+/// The largest manifest, for about 150,000 files.
 pub(super) const LARGEST_MANIFEST: u64 = 32 << 20;
 
-/// What can be in the directory of a bundle without being part of it: what runs leave there, the checkout of a repository that
-/// the bundle was committed to, and the variables for a run. They are named, and not checked.
+/// What the directory of a bundle may contain besides it: results of runs, a git repository that contains the bundle, and
+/// variables for a run. These are listed but not checked.
 const BESIDE: [&str; 7] = [
     ".env",
     ".git",
@@ -46,26 +46,26 @@ const BESIDE: [&str; 7] = [
     ".agentv/workspaces",
 ];
 
-/// Directories that programs make wherever their files are: caches, and packages that were installed.
+/// Directories that programs create anywhere: caches and installed packages.
 pub(super) const MADE: [&str; 6] =
     ["__pycache__", "node_modules", ".venv", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
 
-/// Where the files of a bundle are.
+/// The paths of a bundle's files.
 const PLACES: [&str; 6] =
     ["workspace/", "scripts/", "data/", ".agentv/assertions/", ".agentv/graders/", ".agentv/judges/"];
 
-/// What a sound bundle is.
+/// A verified bundle.
 #[derive(Debug)]
 pub struct Verified {
     /// Its manifest.
     pub manifest: Manifest,
     /// The digest of the manifest, which covers everything.
     pub sha256: Digest,
-    /// What is in the directory and not part of the bundle, as far as that is legal.
+    /// Legal entries of the directory that are not part of the bundle.
     pub beside: Vec<String>,
 }
 
-/// Something that is not as the manifest says.
+/// A difference from the manifest.
 #[derive(Debug, PartialEq, Eq)]
 struct Difference {
     path: String,
@@ -83,15 +83,15 @@ pub fn verify(dir: &Path) -> anyhow::Result<Verified> {
     verify_as(dir, dir)
 }
 
-/// The same for one that messages call otherwise.
+/// The same, with another name in messages.
 pub(super) fn verify_as(dir: &Path, shown: &Path) -> anyhow::Result<Verified> {
     let text = read_manifest(dir).map_err(|error| {
         Failure::config(format!("`{}` is not a bundle: cannot read `{MANIFEST}`: {error}", shown.display()))
-            .hint("`run-evals bundle SUITE -o DIR` makes one")
+            .hint("`run-evals bundle SUITE -o DIR` creates one")
     })?;
     let manifest = Manifest::parse(&text, &shown.join(MANIFEST))?;
     let (known, mut wrong) = listed(&manifest);
-    // A path that is not legal is not looked at either.
+    // Illegal paths are not accessed.
     if wrong.is_empty() {
         manifest.files.iter().for_each(|file| check(dir, file, &mut wrong));
     }
@@ -124,7 +124,7 @@ pub(super) fn verify_as(dir: &Path, shown: &Path) -> anyhow::Result<Verified> {
     Err(not_as_listed(&wrong, shown).into())
 }
 
-/// The text of a manifest, which is a file and not a link to one.
+/// The text of a manifest, which must be a file and not a link.
 pub(super) fn read_manifest(dir: &Path) -> io::Result<Vec<u8>> {
     let path = dir.join(MANIFEST);
     if fs::symlink_metadata(&path)?.is_symlink() {
@@ -133,14 +133,14 @@ pub(super) fn read_manifest(dir: &Path) -> io::Result<Vec<u8>> {
     regular_file::read(&path, LARGEST_MANIFEST)
 }
 
-/// The files of a manifest by their paths, and what no manifest of a bundle lists.
+/// The files of a manifest by path, and its illegal entries.
 fn listed(manifest: &Manifest) -> (BTreeMap<&str, &FileRecord>, Vec<Difference>) {
     let mut wrong = Vec::new();
     let mut known = BTreeMap::new();
     let mut spelled: BTreeMap<String, &str> = BTreeMap::from([(MANIFEST.to_owned(), MANIFEST)]);
     for file in &manifest.files {
         let name = file.path.as_str();
-        // Other checks take longer the longer a path is.
+        // Other checks take longer for longer paths.
         if let Some(what) = too_long(file) {
             wrong.push(different(&truncate(name, LONGEST_SHOWN), what));
             continue;
@@ -161,7 +161,7 @@ fn listed(manifest: &Manifest) -> (BTreeMap<&str, &FileRecord>, Vec<Difference>)
         };
         wrong.push(different(name, what));
     }
-    // Only paths that are legal are followed.
+    // Only legal paths are followed.
     if wrong.is_empty() {
         let links = Links::of(manifest);
         wrong.extend(manifest.files.iter().filter_map(|file| links.problem(file)));
@@ -169,23 +169,23 @@ fn listed(manifest: &Manifest) -> (BTreeMap<&str, &FileRecord>, Vec<Difference>)
     (known, wrong)
 }
 
-/// Whether a path or link target is longer than those of a bundle.
+/// Whether a path or link target is too long for a bundle.
 fn too_long(file: &FileRecord) -> Option<&'static str> {
     let is_long = |path: &str| path.len() > LONGEST_PATH || path.split('/').count() > MOST_PARTS;
     match &file.content {
         _ if is_long(&file.path) => Some("is longer than 4096 bytes or 256 parts"),
         Content::Link { link } if is_long(link) => {
-            Some("leads to a path longer than 4096 bytes or 256 parts")
+            Some("resolves to a path longer than 4096 bytes or 256 parts")
         }
         _ => None,
     }
 }
 
-/// The links of a bundle, in lower case: some disks do not distinguish capitals.
+/// The links of a bundle, in lower case, because some disks ignore case.
 struct Links<'m> {
     /// Targets by path.
     targets: BTreeMap<String, &'m str>,
-    /// Directories named like those that programs make, of which the manifest lists files.
+    /// Directories with the name of a generated one, of which the manifest lists files.
     made: BTreeSet<String>,
 }
 
@@ -202,7 +202,7 @@ impl<'m> Links<'m> {
         Self { targets: links.collect(), made: made.map(str::to_lowercase).collect() }
     }
 
-    /// What is wrong with a path that is a link, or below one.
+    /// The problem with a path that is a link, or below one.
     fn problem(&self, file: &FileRecord) -> Option<Difference> {
         let name = file.path.as_str();
         if self.targets.is_empty() {
@@ -222,9 +222,9 @@ impl<'m> Links<'m> {
         self.follow(name).err().map(|what| different(name, what))
     }
 
-    /// Follows a path as a disk does, from link to link; says what is wrong if it leaves the bundle on its way.
+    /// Resolves a path link by link, like a file system; an error if it leaves the bundle on the way.
     fn follow(&self, name: &str) -> Result<(), &'static str> {
-        const OUT: &str = "leads out of the bundle";
+        const OUT: &str = "points outside the bundle";
         let mut left: Vec<String> = name.to_lowercase().rsplit('/').map(ToOwned::to_owned).collect();
         let mut at = String::new();
         let mut followed = 0;
@@ -239,14 +239,14 @@ impl<'m> Links<'m> {
                         at.push('/');
                     }
                     at.push_str(name);
-                    // What is beside a bundle is not checked, so it may lead anywhere.
+                    // Entries next to a bundle are not checked, so they may point anywhere.
                     if BESIDE.contains(&at.as_str()) || MADE.contains(&name) && !self.made.contains(&at) {
-                        return Err("leads out of the bundle, to a file that is not part of it");
+                        return Err("points outside the bundle, to a file that is not part of it");
                     }
                     let Some(link) = self.targets.get(&at) else { continue };
                     followed += 1;
                     if followed > MOST_LINKS {
-                        return Err("leads in a circle or through more than 40 links");
+                        return Err("is circular, or resolves through more than 40 links");
                     }
                     if link.starts_with('/') || link.contains('\\') {
                         return Err(OUT);
@@ -260,7 +260,7 @@ impl<'m> Links<'m> {
     }
 }
 
-/// Refuses a manifest that lists what no bundle has, and gives its files by their paths.
+/// Rejects a manifest with illegal entries, and returns its files by path.
 pub(super) fn check_listed<'m>(
     manifest: &'m Manifest,
     shown: &Path,
@@ -276,7 +276,7 @@ fn not_as_listed(wrong: &[Difference], shown: &Path) -> Failure {
     if wrong.len() > MOST {
         lines.push(format!("  and {} more", wrong.len() - MOST));
     }
-    let message = format!("`{}` is not what its manifest says:\n{}", shown.display(), lines.join("\n"));
+    let message = format!("`{}` does not match its manifest:\n{}", shown.display(), lines.join("\n"));
     Failure::config(message).hint("bundle the suite again")
 }
 
@@ -300,7 +300,7 @@ fn check(dir: &Path, file: &FileRecord, wrong: &mut Vec<Difference>) {
             } else if metadata.len() != *size {
                 wrong.push(different(name, &format!("has {} bytes, not {size}", metadata.len())));
             } else if executable != (mode == "0755") {
-                wrong.push(different(name, &format!("has lost its mode {mode}")));
+                wrong.push(different(name, &format!("does not have its mode {mode}")));
             } else {
                 match digest(&path) {
                     Ok(found) if found == *sha256 => {}
@@ -312,7 +312,7 @@ fn check(dir: &Path, file: &FileRecord, wrong: &mut Vec<Difference>) {
     }
 }
 
-/// Whether a text is a path below a directory, spelled in the one way.
+/// Whether a text is a normalized path below a directory.
 pub(super) fn is_inside(name: &str) -> bool {
     let path = Path::new(name);
     !name.is_empty()
@@ -321,14 +321,14 @@ pub(super) fn is_inside(name: &str) -> bool {
         && normalized(path).to_str() == Some(name)
 }
 
-/// What is in the directory of a bundle.
+/// The entries in the directory of a bundle.
 #[derive(Default)]
 struct Extra {
-    /// Every file and link, but for what may be beside a bundle.
+    /// Every file and link, except what may be next to a bundle.
     files: Vec<PathBuf>,
-    /// What may be.
+    /// Entries that may be.
     beside: Vec<String>,
-    /// What would be, but is a link.
+    /// Entries that may be, but are links.
     links: Vec<String>,
 }
 

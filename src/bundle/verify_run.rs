@@ -1,5 +1,5 @@
-//! `bundle --verify-run`: runs the suite in place and a copy of its bundle elsewhere, both with the same mock. Equal scores prove the
-//! bundle.
+//! `bundle --verify-run`: runs the suite in place and a copy of its bundle elsewhere, both with the same mock. Equal scores show that
+//! the bundle is complete.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,26 +18,26 @@ use crate::model::{Exit, Failure, printable};
 use crate::util::secrets::{is_secret_name, is_secret_value};
 use crate::util::{WorkDir, programs, regular_file};
 
-/// What AgentV's own dry run answers a grader.
+/// The grader's reply in AgentV's own dry run.
 const GRADE: &str = r#"{"score":1,"assertions":[],"checks":[],"overall_reasoning":"mock"}"#;
 /// The target of graders that name none.
 const GRADER: &str = "verify-run-grader";
-/// Marks a directory as one that `--verify-run` may replace.
+/// Marks a directory that `--verify-run` may replace.
 const MARK: &str = "verify-run.json";
-/// Answers a test by its id, which is spelled in hexadecimal digits in the name of a file.
+/// Answers a test from the file whose name is the test's id in hexadecimal.
 const ANSWER: &str = r#"name=$(printf %s "$1" | od -An -v -tx1 | tr -d ' \n')
 file="$(dirname "$0")/answers/$name"
 [ -f "$file" ] || file="$(dirname "$0")/answers/default"
 cat "$file" > "$2"
 "#;
-/// The longest id whose digits fit into the name of a file.
+/// The longest id whose digits fit into a file name.
 const LONGEST_ID: usize = 120;
 /// How many lines of a failed run are shown.
 const SHOWN: usize = 15;
 
-/// The score of a test or of a grader; the state where there is none.
+/// The score of a test or a grader; its state if there is none.
 type Score = (Option<f64>, String);
-/// The scores of a run: of each test on each target, and of each of its graders.
+/// The scores of a run: of each test on each target, and each of its graders.
 type Scores = BTreeMap<(String, String, Option<String>), Score>;
 
 /// The scores of the two runs, compared.
@@ -65,7 +65,7 @@ enum Engine {
     Own(PathBuf),
 }
 
-/// Runs both, and compares the scores. Their results stay beside the bundle.
+/// Runs both and compares the scores. Their results stay next to the bundle.
 pub fn verify_run(
     suite: &Path,
     out: &Path,
@@ -96,7 +96,7 @@ pub fn verify_run(
     }
     let (bundled, in_place) = (found.pop(), found.pop());
     let (Some((bundled, _)), Some((in_place, log))) = (bundled, in_place) else {
-        anyhow::bail!("two runs have two results");
+        anyhow::bail!("two runs must have two results");
     };
     let Some(in_place) = in_place else { return Err(engine.cannot_run(&log).into()) };
     let bundled = bundled.unwrap_or_default();
@@ -116,12 +116,12 @@ pub fn verify_run(
 }
 
 impl Comparison {
-    /// The exit code: different scores are below the threshold.
+    /// The exit code: different scores count as below the threshold.
     pub fn exit(&self) -> Exit {
         if self.differences.is_empty() { Exit::Ok } else { Exit::BelowThreshold }
     }
 
-    /// The JSON for programs.
+    /// The JSON output.
     pub fn to_json(&self) -> Value {
         let score = |score: &Option<Score>| {
             score.as_ref().map(|(score, status)| json!({ "score": score, "status": status }))
@@ -143,7 +143,7 @@ impl Comparison {
         })
     }
 
-    /// The text for people.
+    /// The text output.
     pub fn to_text(&self) -> String {
         let mut text = format!("\nverify-run with {}\n", self.engine);
         for (label, side) in [("in place", "in-place"), ("bundle  ", "bundle")] {
@@ -154,7 +154,7 @@ impl Comparison {
         let equal = self.tests.saturating_sub(other.len());
         let _ = writeln!(text, "scores   {equal} of {} equal, mean {:.3} in place", self.tests, self.mean);
         if self.mean == 0.0 && self.differences.is_empty() {
-            text.push_str("         no grader accepts what the mock answers, so equal scores prove little\n");
+            text.push_str("         no grader accepts the mock's answers, so equal scores prove little\n");
         }
         if !self.differences.is_empty() {
             text.push_str("\ndifferences:\n");
@@ -196,13 +196,13 @@ fn differences(in_place: &Scores, bundled: &Scores) -> Vec<Difference> {
         .collect()
 }
 
-/// Makes room for the results. Only what an earlier run left is removed.
+/// Prepares the results directory. Removes only results of an earlier run.
 fn prepare(dir: &Path) -> anyhow::Result<()> {
     let is_ours = dir.join(MARK).is_file() && !dir.is_symlink();
     if dir.symlink_metadata().is_ok() && !is_ours {
         let message = format!("`{}` exists, and `--verify-run` did not write it", dir.display());
         return Err(Failure::new(Exit::Usage, message)
-            .hint("move it, or name another directory with `-o`")
+            .hint("move it, or choose another directory with `-o`")
             .into());
     }
     let cannot = || format!("cannot write into `{}`", dir.display());
@@ -214,8 +214,8 @@ fn prepare(dir: &Path) -> anyhow::Result<()> {
 }
 
 impl Engine {
-    /// AgentV, if it is installed for the suite or for all; else ours. Our container can reach the Docker socket, so only our
-    /// engine runs there, which refuses commands.
+    /// AgentV, if it is installed for the suite or globally; else our own engine. Our container can reach the Docker socket, so it uses
+    /// only our engine, which refuses commands.
     fn find(suite: &Path) -> anyhow::Result<Self> {
         let own = || anyhow::Ok(Self::Own(std::env::current_exe().context("cannot find this program")?));
         if actions::is_our_container() {
@@ -233,7 +233,7 @@ impl Engine {
         }
     }
 
-    /// Writes the targets file in which a mock has the name of every target of the bundle.
+    /// Writes a targets file with a mock for every target of the bundle.
     fn write_mock(&self, dir: &Path, copy: &Path) -> anyhow::Result<PathBuf> {
         let read = |name: &str| -> anyhow::Result<Value> {
             let path = copy.join(name);
@@ -298,18 +298,18 @@ impl Engine {
         }
         let file = fs::File::create(log).with_context(|| format!("cannot write `{}`", log.display()))?;
         command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
-        // The mock needs no key, and AgentV would hand the keys on to the suite's commands.
+        // The mock needs no key, and AgentV would pass the keys to the suite's commands.
         for (name, value) in std::env::vars_os() {
             if is_secret_name(&name.to_string_lossy()) || is_secret_value(&value.to_string_lossy()) {
                 command.env_remove(name);
             }
         }
         let started = command.current_dir(cwd).env("PATH", programs::path()).status();
-        // Scores below the threshold are an exit code too; the results tell whether it ran.
+        // Scores below the threshold also give an exit code; the results show whether it ran.
         started.map(drop).with_context(|| format!("cannot start `{}`", program.display()))
     }
 
-    /// The scores of a run; nothing if it has none.
+    /// The scores of a run; `None` if it has none.
     fn scores(&self, results: &Path) -> anyhow::Result<Option<Scores>> {
         let (file, status) = match self {
             Self::AgentV(_) => ("index.jsonl", "execution_status"),
@@ -344,11 +344,11 @@ impl Engine {
             lines[lines.len().saturating_sub(SHOWN)..].iter().map(|line| format!("  {}", printable(line)));
         let last = last.collect::<Vec<_>>().join("\n");
         let message = match self {
-            Self::AgentV(_) => "the bundle was written, but the suite cannot be run in place",
-            Self::Own(_) => "the bundle was written, but the suite cannot be run without AgentV",
+            Self::AgentV(_) => "the bundle was written, but the suite cannot run in place",
+            Self::Own(_) => "the bundle was written, but the suite cannot run without AgentV",
         };
         let hint = match self {
-            Self::AgentV(_) => format!("`{}` has everything that AgentV printed", log.display()),
+            Self::AgentV(_) => format!("`{}` has AgentV's full output", log.display()),
             Self::Own(_) => "install AgentV: `npm install -g agentv@4`".to_owned(),
         };
         Failure::config(format!("{message}:\n{last}")).hint(hint)
@@ -372,7 +372,7 @@ fn grader_targets<'j>(json: &'j Value, in_assertion: bool, found: &mut Vec<&'j s
     }
 }
 
-/// What the mock answers a test: what the test expects, else its own input.
+/// The mock's answer to a test: the expected output, else the test's input.
 fn answer(test: &Value) -> String {
     let texts = |value: &Value| -> String {
         let of = |item: &Value| item.as_str().or_else(|| item["content"].as_str()).map(ToOwned::to_owned);
@@ -387,7 +387,7 @@ fn answer(test: &Value) -> String {
     if expected.is_empty() { texts(&test["input"]) } else { expected }
 }
 
-/// A word as a shell reads it.
+/// A word quoted for a shell.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

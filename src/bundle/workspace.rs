@@ -1,4 +1,4 @@
-//! Workspaces: templates, workspace files, hooks, and the repositories that are cloned.
+//! Workspaces: templates, workspace files, hooks, and cloned repositories.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,24 +13,24 @@ use crate::git::resolve_ref;
 use crate::suite::{Part, Reader as _};
 use crate::util::secrets::has_credentials;
 
-/// The template of a workspace that has none, and needs one for a link.
+/// The template for a workspace without one that needs a link.
 const OWN_TEMPLATE: &str = "workspace/.bundle-template";
 
 const HOOKS: [&str; 4] = ["before_all", "before_each", "after_each", "after_all"];
 
-/// What the workspace of a suite means for the hooks of its tests.
+/// The effect of the suite's workspace on the hooks of its tests.
 #[derive(Debug, Default)]
 pub(super) struct SuiteWorkspace {
-    /// The directory of the workspace file, where hooks without a `cwd` are run.
+    /// The directory of the workspace file, where hooks without `cwd` run.
     dir: Option<PathBuf>,
     /// The directories that hooks name themselves.
     named: BTreeMap<&'static str, PathBuf>,
-    /// The hooks as they were written.
+    /// The hooks as written.
     hooks: Option<Node>,
 }
 
 impl Compiler<'_> {
-    /// Rewrites the workspace of the suite, and the hooks of its targets, which are run in the same directory.
+    /// Rewrites the suite's workspace, and the hooks of its targets, which run in the same directory.
     pub(super) fn suite_workspace(&mut self, root: &mut Node) -> SuiteWorkspace {
         let mut suite = SuiteWorkspace::default();
         let dialect = self.dialect;
@@ -55,7 +55,7 @@ impl Compiler<'_> {
         suite
     }
 
-    /// Rewrites a workspace; `suite` is that of the suite, for the one of a test.
+    /// Rewrites a workspace; `suite` is the suite's, for a test's workspace.
     pub(super) fn workspace(&mut self, node: &mut Node, suite: Option<&SuiteWorkspace>) -> SuiteWorkspace {
         let mut base = self.lookup.dir.clone();
         let mut own_file = None;
@@ -77,8 +77,7 @@ impl Compiler<'_> {
         self.static_path(node);
         if let Some(image) = get(node, "docker").and_then(|docker| tree::get_str(docker, "image")) {
             let image = image.to_owned();
-            self.files
-                .leave(format!("the Docker image `{image}`"), "Docker pulls it where the bundle is run");
+            self.files.leave(format!("the Docker image `{image}`"), "Docker pulls it where the bundle runs");
         }
         if let Some(repos) = get_mut(node, "repos").and_then(items_mut) {
             for repo in repos {
@@ -100,8 +99,8 @@ impl Compiler<'_> {
         found
     }
 
-    /// Adds the link to the scripts to every directory that a command of a target is run in. AgentV copies a template with its
-    /// links, and makes them absolute: so they lead to the bundle, wherever it is.
+    /// Adds a link to the scripts to every directory in which a target's command runs. AgentV copies a template with its links, and
+    /// makes them absolute, so they point to the bundle wherever it is.
     pub(super) fn link_scripts(&mut self, root: &mut Node) {
         let Some(mut places) = self.linked.take() else { return };
         let dialect = self.dialect;
@@ -124,12 +123,12 @@ impl Compiler<'_> {
         }
     }
 
-    /// The directory of a template; a workspace without one gets one.
+    /// The directory of a template; creates one for a workspace without.
     fn template_place(&mut self, node: &mut Node) -> Option<String> {
         let at = node.span.clone();
         if get(node, "path").is_some() || get(node, "docker").is_some() {
             let message = "a command of a target has an absolute path, which this workspace cannot reach";
-            self.warn(&at, message, "name the program without its directory, and put it into `PATH`");
+            self.warn(&at, message, "use the program's name without a directory, and put it into `PATH`");
             let why = "the workspace is not a copy of a template, so nothing in it leads to the bundle";
             self.files.leave("the script of a target, for a workspace with `path` or `docker`", why);
             return None;
@@ -144,15 +143,15 @@ impl Compiler<'_> {
         Some(OWN_TEMPLATE.to_owned())
     }
 
-    /// A path to a workspace file, whose content takes its place, or to a template. Returns the file's directory.
+    /// A path to a workspace file, whose content replaces it, or to a template. Returns the file's directory.
     #[expect(clippy::option_option, reason = "no directory, and no workspace")]
     fn workspace_file(&mut self, node: &mut Node) -> Option<Option<PathBuf>> {
         let at = node.span.clone();
         let text = self.choice(node, "`workspace`")?;
         let path = normalized(&self.lookup.dir.join(&text));
         if path.is_dir() {
-            let hint = format!("write `workspace: {{ template: {text} }}`; the bundle has it so");
-            self.warn(&at, "AgentV wants a file here: a directory is taken for a template", hint);
+            let hint = format!("write `workspace: {{ template: {text} }}`; the bundle uses this form");
+            self.warn(&at, "AgentV expects a file here; the directory is used as a template", hint);
             *node = tree::map([("template", tree::text(text, &at))], &at);
             return Some(None);
         }
@@ -161,7 +160,7 @@ impl Compiler<'_> {
             self.problems.error_with_hint(
                 &wrapped.span,
                 "a workspace file holds the workspace itself",
-                "take the key `workspace:` around it away",
+                "remove the key `workspace:` around it",
             );
             return None;
         }
@@ -177,7 +176,7 @@ impl Compiler<'_> {
         let at = node.span.clone();
         let Some(text) = self.choice(node, "the template") else { return };
         let path = normalized(&base.join(&text));
-        // A file is the one that VS Code opens; its directory is the template.
+        // VS Code opens the file; its directory is the template.
         let dir = if path.is_file() { path.parent().unwrap_or(&path) } else { &path };
         if self.files.add(Area::Workspace, dir, &at, &mut self.problems).is_some()
             && let Some(place) = self.files.place(Area::Workspace, &path)
@@ -186,7 +185,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// `path` names a directory that tests work in as it is. One of the repository becomes the template of a new one.
+    /// `path` names a directory that tests use directly. One in the repository becomes a template.
     fn static_path(&mut self, node: &mut Node) {
         let Some(path) = get(node, "path").cloned() else { return };
         let Some(text) = self.choice(&path, "`path`") else { return };
@@ -213,9 +212,9 @@ impl Compiler<'_> {
                 set(node, "template", tree::text(place, &path.span));
             }
             _ if Path::new(&text).is_absolute() => {
-                let why = "`workspace.path` is a directory of the machine: it must be there, or is made";
+                let why = "`workspace.path` is a directory on the machine: it must exist, or is created";
                 self.files.leave(text.clone(), why);
-                let message = format!("`{text}` is a directory of this machine, and stays behind");
+                let message = format!("`{text}` is a directory on this machine, and is left behind");
                 self.warn(&path.span, message, "write `template` with a directory of the repository");
             }
             _ => {}
@@ -247,7 +246,7 @@ impl Compiler<'_> {
         named
     }
 
-    /// A hook of the suite that a test takes over is run in the directory of the test's workspace file.
+    /// A hook that a test inherits from the suite runs in the directory of the test's workspace file.
     fn inherit(&mut self, node: &mut Node, name: &'static str, suite: &SuiteWorkspace, dir: &Path) {
         if suite.named.contains_key(name) {
             return;
@@ -263,7 +262,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// A hook of a target: AgentV takes a `cwd` from where it was started, so the command goes to its directory itself.
+    /// A hook of a target: AgentV resolves `cwd` from its own working directory, so the command changes to its directory itself.
     fn target_hook(&mut self, hook: &mut Node, workspace_dir: Option<&Path>) {
         let key = if get(hook, "command").is_some() { "command" } else { "script" };
         if get(hook, key).is_none() {
@@ -296,22 +295,22 @@ impl Compiler<'_> {
         }
     }
 
-    /// A repository that AgentV clones: it stays where it is, at the commit that it has now.
+    /// A repository that AgentV clones: it is not included, but pinned to its current commit.
     fn repository(&mut self, node: &mut Node) {
         let Some(repo) = get(node, "repo").cloned() else { return };
         let Some(url) = repo.as_str().map(ToOwned::to_owned) else { return };
         if has_credentials(&url) {
-            let hint = "let git find the key where the bundle is run";
-            // The line itself is not drawn: it holds the password.
+            let hint = "let git find the credentials where the bundle runs";
+            // Do not show the line: it contains the password.
             let source = Source { path: repo.span.source.path.clone(), text: String::new() };
             let at = Span { source: Arc::new(source), ..repo.span.clone() };
-            self.problems.error_with_hint(&at, "the address of the repository holds a password", hint);
+            self.problems.error_with_hint(&at, "the URL of the repository contains a password", hint);
             return;
         }
         if url.contains("${{") {
             self.files.leave(
                 format!("the repository `{url}`"),
-                "AgentV clones it where the bundle is run; a variable chooses it",
+                "AgentV clones it where the bundle runs; a variable chooses it",
             );
             return;
         }
@@ -328,7 +327,7 @@ impl Compiler<'_> {
             .map_or_else(|| format!("at `{wanted}`, which may move"), |commit| format!("at {commit}"));
         self.files.leave(
             format!("the repository `{url}`"),
-            format!("AgentV clones it where the bundle is run, {at}"),
+            format!("AgentV clones it where the bundle runs, {at}"),
         );
         if let Some(commit) = commit.filter(|commit| *commit != wanted) {
             set(node, key, tree::text(commit, &repo.span));
@@ -340,18 +339,19 @@ impl Compiler<'_> {
         let address = if short { format!("https://github.com/{url}.git") } else { url.to_owned() };
         let local = Path::new(&address);
         if !address.contains(':') && (local.is_absolute() || local.exists()) {
-            let message = format!("the repository `{url}` is a directory of this machine, and stays behind");
-            self.warn(at, message, "name a repository that every machine can reach");
+            let message =
+                format!("the repository `{url}` is a directory on this machine, and is left behind");
+            self.warn(at, message, "use a repository that every machine can reach");
         }
         match resolve_ref(&address, wanted, &self.lookup.dir) {
             Ok(Some(commit)) => Some(commit),
             Ok(None) => {
-                let message = format!("the repository `{url}` has no `{wanted}`: it is not pinned");
-                self.warn(at, message, "name a commit, a branch or a tag");
+                let message = format!("the repository `{url}` has no `{wanted}`, so it is not pinned");
+                self.warn(at, message, "use a commit, a branch or a tag");
                 None
             }
             Err(error) => {
-                let message = format!("cannot ask `{url}` which commit `{wanted}` is: it is not pinned");
+                let message = format!("cannot resolve `{wanted}` of `{url}`, so it is not pinned");
                 self.warn(at, message, format!("{error:#}"));
                 None
             }

@@ -1,4 +1,4 @@
-//! A plan → a directory, which appears only when it is whole.
+//! Writes a plan to a directory, atomically.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -20,16 +20,16 @@ use crate::util::{WorkDir, durable, regular_file};
 
 const BUFFER: usize = 1 << 20;
 
-/// How a bundle came to its place.
+/// The result of writing a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
-    /// It is new, or took the place of another one.
+    /// It is new, or replaced another one.
     Written,
-    /// The same bytes were there.
+    /// The same bytes already existed.
     Unchanged,
 }
 
-/// Files that are being written, beside the place where they will be.
+/// Files being written, next to their destination.
 #[derive(Debug)]
 pub(super) struct Draft {
     workshop: WorkDir,
@@ -37,13 +37,13 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Begins a directory; one that is there and is not a bundle is refused.
+    /// Begins a directory; rejects an existing one that is not a bundle.
     pub(super) fn begin(out: &Path) -> anyhow::Result<Self> {
         let out = std::path::absolute(out)?;
         let is_empty = fs::read_dir(&out).is_ok_and(|mut entries| entries.next().is_none());
         if out.exists() && !is_empty && !is_bundle(&out) {
             let message = format!("`{}` exists and is not a bundle", out.display());
-            return Err(Failure::new(Exit::Usage, message).hint("name a new directory with `-o`").into());
+            return Err(Failure::new(Exit::Usage, message).hint("choose a new directory with `-o`").into());
         }
         let parent = out.parent().unwrap_or(&out).to_owned();
         let cannot = || format!("cannot write into `{}`", parent.display());
@@ -53,12 +53,12 @@ impl Draft {
         Ok(Self { workshop, out })
     }
 
-    /// Where the files are meanwhile.
+    /// The temporary directory of the files.
     pub(super) fn dir(&self) -> PathBuf {
         self.workshop.path().join("new")
     }
 
-    /// Writes all entries and returns what the manifest says of them.
+    /// Writes all entries and returns their manifest records.
     pub(super) fn write(
         &self,
         entries: &BTreeMap<String, BundleEntry>,
@@ -98,7 +98,7 @@ impl Draft {
         Ok(records)
     }
 
-    /// Adds the manifest and puts the directory in its place.
+    /// Adds the manifest and moves the directory into place.
     pub(super) fn finish(self, manifest: &Manifest, force: bool) -> anyhow::Result<Placed> {
         let text = manifest.to_text();
         let dir = self.dir();
@@ -108,7 +108,7 @@ impl Draft {
         self.place(&text, force)
     }
 
-    /// Puts the directory in its place; `text` is that of its manifest.
+    /// Moves the directory into place; `text` is its manifest.
     pub(super) fn place(self, text: &str, force: bool) -> anyhow::Result<Placed> {
         let dir = self.dir();
         let cannot = || format!("cannot put the bundle at `{}`", self.out.display());
@@ -137,7 +137,7 @@ fn file(path: &Path, size: u64, sha256: Digest, executable: bool) -> std::io::Re
     Ok(Content::File { size, sha256, mode: format!("{mode:04o}") })
 }
 
-/// Copies a file, and looks for secrets in it on the way.
+/// Copies a file, and checks it for secrets on the way.
 fn copy(
     from: &Path,
     to: &Path,
@@ -149,7 +149,7 @@ fn copy(
     let (mut input, _) = regular_file::open(from).map_err(unreadable)?;
     let mut output = File::create_new(to).with_context(&cannot)?;
     let mut hasher = Sha256::new();
-    // The end of a block stays before the next one: a value may lie across both.
+    // Keep the end of a block before the next one: a value may span both.
     let overlap = finders.iter().map(|(secret, _)| secret.value.len() - 1).max().unwrap_or(0);
     let mut kept = 0;
     let mut size = 0;

@@ -1,4 +1,4 @@
-//! `adapter` and `dispatch --agentv-batch`: what AgentV calls, for one test case or for a whole suite.
+//! `adapter` and `dispatch --agentv-batch`: AgentV calls them, for one test case or a whole suite.
 
 use super::args::{AdapterArgs, DispatchArgs};
 use super::display::Display;

@@ -17,7 +17,7 @@ pub(super) async fn bundle(args: BundleArgs, display: &Display) -> anyhow::Resul
     if let Some(BundleCommand::Verify { bundle, sha256, format }) = &args.command {
         return verify(bundle, sha256.as_ref(), *format);
     }
-    let suite = args.suite.as_deref().context("clap wants a suite")?;
+    let suite = args.suite.as_deref().context("clap requires a suite")?;
     let Some(out) = &args.output else { return check(suite, &args, display) };
     let unpacked = UnpackedArchive::open(suite)?;
     let bundled = unpacked.as_ref().map(UnpackedArchive::bundle).or_else(|| bundle::bundle_of(suite));
@@ -74,7 +74,7 @@ fn verify(path: &Path, expected: Option<&Digest>, format: Format) -> anyhow::Res
     Ok(Exit::Ok)
 }
 
-/// What would not travel.
+/// Reports what cannot be bundled.
 fn check(suite: &Path, args: &BundleArgs, display: &Display) -> anyhow::Result<Exit> {
     if let Some(dir) = bundle::bundle_of(suite) {
         return verify(&dir, None, args.format);
@@ -89,7 +89,7 @@ fn check(suite: &Path, args: &BundleArgs, display: &Display) -> anyhow::Result<E
     }
     let count = plan.warnings.len();
     let what = if count == 1 { "1 thing".to_owned() } else { format!("{count} things") };
-    Err(Failure::config(format!("{what} would not travel as it stands"))
+    Err(Failure::config(format!("{what} cannot be bundled as is"))
         .hint("the warnings above say how to fix it")
         .into())
 }

@@ -1,4 +1,4 @@
-//! `clean` and `cancel`: what is old, and what is not wanted any more.
+//! `clean` and `cancel`: delete old data, and cancel workflow runs.
 
 use super::args::{CancelArgs, CleanArgs};
 use super::display::Display;
@@ -47,7 +47,7 @@ pub(super) async fn cancel(args: CancelArgs, display: &Display) -> anyhow::Resul
         display.note(&format!("cancelled: {}", printable(url)));
     }
     if cancelled.runs.is_empty() {
-        display.note(&format!("batch `{id}` has no workflow run that is not over"));
+        display.note(&format!("batch `{id}` has no unfinished workflow run"));
     }
     display.note(&format!("responses so far are kept: {}", cancelled.collect));
     Ok(Exit::Ok)

@@ -1,4 +1,4 @@
-//! `collect`: the responses of a batch, whoever ran it.
+//! `collect`: the responses of a batch from any machine.
 
 use super::args::CollectArgs;
 use super::display::Display;

@@ -1,4 +1,4 @@
-//! What is shown while a command works: a bar on a terminal, a line now and then elsewhere; all on stderr.
+//! Shows progress: a bar on a terminal, otherwise a line from time to time; all on stderr.
 
 use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,13 +14,13 @@ use crate::model::printable;
 use crate::report::Style;
 use crate::util::truncate::truncate;
 
-/// How often a line is written where there is no terminal.
+/// How often a line is printed without a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 const BAR_EVERY: Duration = Duration::from_millis(100);
-/// How much of a target's name stands beside the bar.
+/// The longest target name next to the bar.
 const LONGEST_NAME: usize = 24;
 
-/// Where messages go, and how text is written to stdout.
+/// Prints messages, and styles text for stdout.
 #[derive(Debug, Clone)]
 pub(super) struct Display {
     quiet: bool,
@@ -30,7 +30,7 @@ pub(super) struct Display {
 }
 
 impl Display {
-    /// The display that the options ask for.
+    /// The display for the options.
     pub(super) fn new(global: &GlobalArgs) -> Self {
         let color = match global.color {
             ColorChoice::Auto => terminal::shows_color(),
@@ -50,17 +50,17 @@ impl Display {
         Self { quiet: true, ..self }
     }
 
-    /// How text is written to stdout.
+    /// The style of text on stdout.
     pub(super) fn style(&self) -> Style {
         self.style
     }
 
-    /// The same for an execution.
+    /// The observer of an execution.
     pub(super) fn observer(&self) -> Arc<dyn Observer> {
         Arc::new(self.clone())
     }
 
-    /// A function that writes notes.
+    /// A function that prints notes.
     pub(super) fn say(&self) -> impl Fn(&str) + Send + Sync + use<> {
         let display = self.clone();
         move |text: &str| display.note(text)
@@ -80,7 +80,7 @@ impl Display {
         }
     }
 
-    /// A line that helps to follow what happens.
+    /// Prints an informational line.
     pub(super) fn note(&self, text: &str) {
         if !self.quiet {
             stderr(&format!("{text}\n"));
@@ -108,7 +108,7 @@ impl Observer for Display {
             bar.set_length(total);
             bar.set_position(done);
             bar.set_prefix(truncate(&printable(&name), LONGEST_NAME));
-            // Without a response there is nothing to estimate from.
+            // Without any response there is nothing to estimate from.
             let left = if done == 0 || done == total { String::new() } else { remaining(bar.eta()) };
             bar.set_message(format!("{left}{state}"));
         } else {

@@ -1,4 +1,4 @@
-//! `doctor`: checks every target as far as it can be read; no finding hides another.
+//! `doctor`: checks every target as far as possible; no finding hides another.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(super) async fn doctor(args: DoctorArgs, display: &Display) -> anyhow::Resul
     } else {
         args.target.iter().map(String::as_str).collect()
     };
-    // All names first: one that is wrong is told before anybody is asked.
+    // All names first: a wrong one is reported before any network access.
     let inspected: Result<Vec<Inspection>, Failure> =
         names.into_iter().map(|name| file.inspect(name, &env)).collect();
     let mut github = Github::new(&args, &env, display);
@@ -67,27 +67,27 @@ pub(super) async fn doctor(args: DoctorArgs, display: &Display) -> anyhow::Resul
     })
 }
 
-/// What this program itself does not understand of a `command`, were it called so.
+/// Whether this program would understand a `command`.
 fn misunderstood(words: &[String]) -> Option<Finding> {
-    // All other placeholders are texts, which they are as they stand.
+    // All other placeholders are valid as text.
     let filled = words.iter().map(|word| word.replace("{ATTEMPT}", "0"));
     let error = Cli::try_parse_from(filled).err()?;
     let message = error.to_string();
     let message = message.split("\n\n").next().unwrap_or_default().trim_start_matches("error: ");
-    let text = format!("the `command` is not understood: {}", printable(message));
+    let text = format!("`run-evals` does not understand the `command`: {}", printable(message));
     Some(
         Finding::new(Level::Error, text)
-            .hint("`run-evals adapter --help` and `run-evals dispatch --help` show what is"),
+            .hint("`run-evals adapter --help` and `run-evals dispatch --help` show the options"),
     )
 }
 
-/// GitHub, asked once for each target.
+/// GitHub, queried once per target.
 struct Github<'a> {
     args: &'a GithubArgs,
     offline: bool,
     env: &'a Env,
     display: &'a Display,
-    /// Made when it is needed: without a runner repository no token is.
+    /// Created when needed: without a runner repository no token is required.
     client: Option<Result<Client, Finding>>,
     answers: HashMap<String, Vec<Finding>>,
 }
@@ -100,9 +100,9 @@ impl<'a> Github<'a> {
 
     async fn ask(&mut self, target: &RemoteTarget) -> anyhow::Result<Vec<Finding>> {
         if self.offline {
-            return Ok(vec![Finding::new(Level::Note, "GitHub was not asked (`--offline`)")]);
+            return Ok(vec![Finding::new(Level::Note, "GitHub was not checked (`--offline`)")]);
         }
-        // Links to one target have one answer.
+        // Links to one target share its result.
         if let Some(known) = self.answers.get(&target.name) {
             return Ok(known.clone());
         }
@@ -118,7 +118,7 @@ impl<'a> Github<'a> {
         Ok(findings)
     }
 
-    /// Sends one request, after saying what it costs; not to a target that cannot work.
+    /// Sends one request, after printing its maximum cost; skips a target with errors.
     async fn ping(
         &mut self,
         inspection: &Inspection,
@@ -128,7 +128,7 @@ impl<'a> Github<'a> {
         let is_broken = inspection.findings.iter().any(|finding| finding.level == Level::Error);
         let RunBy::Us(target) = &inspection.run_by else { return Ok(None) };
         if is_broken {
-            return Ok(Some(Finding::new(Level::Note, "not pinged, because of the errors above")));
+            return Ok(Some(Finding::new(Level::Note, "not pinged because of the errors above")));
         }
         let costs = match (target, &self.client) {
             (Target::Runner(target), _) => Costs::of(target, PING_BYTES, PING_TOKENS),
@@ -153,7 +153,7 @@ impl<'a> Github<'a> {
         Box::pin(ping.send(display.observer())).await.map(Some)
     }
 
-    /// A missing token is a finding about every target that needs one; a wrong command line is none.
+    /// A missing token is a finding about every target that needs one, but a usage error is not.
     fn connect(&self) -> anyhow::Result<Result<Client, Finding>> {
         let notify = Arc::new(self.display.say());
         match self.args.access().runner_client(self.env.process(), notify) {

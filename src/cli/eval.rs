@@ -34,7 +34,7 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
     }
 }
 
-/// A suite that was named, and its file, which may be in a bundle.
+/// A suite that was given, and its file, which may be in a bundle.
 pub(super) struct Suite {
     pub(super) shown: PathBuf,
     opened: crate::bundle::Opened,
@@ -47,7 +47,7 @@ impl Suite {
     }
 }
 
-/// What `eval` does with a suite.
+/// The plan of `eval` for a suite.
 pub(super) fn plan(
     args: &EvalArgs,
     suite: &Suite,
@@ -105,21 +105,21 @@ pub(super) async fn eval_one(args: EvalArgs, suite: Suite, display: &Display) ->
     conclude(execution, finished, conclusion).await
 }
 
-/// How an evaluation ends.
+/// The end of an evaluation.
 pub(super) struct Conclusion<'c> {
     /// The results directory.
     pub(super) dir: PathBuf,
     pub(super) footer: Footer,
     pub(super) format: Format,
     pub(super) report: &'c ReportArgs,
-    /// Whether the responses were to be graded.
+    /// Whether the responses should be graded.
     pub(super) is_graded: bool,
     pub(super) github: &'c GithubArgs,
     pub(super) env: &'c ProcessEnv,
     pub(super) display: &'c Display,
 }
 
-/// Prints the results and reports them as the options say.
+/// Prints the results and reports them according to the options.
 pub(super) async fn conclude(
     execution: Execution,
     mut finished: Finished,
@@ -145,14 +145,14 @@ pub(super) async fn conclude(
     }
     let exit = summary::conclude(execution, finished, format, display).await?;
     if report.is_published() {
-        // Without scores there is nothing to judge but whether all is there.
+        // Without scores, only completeness can be judged.
         publication.options.fail_on.get_or_insert_with(|| BTreeSet::from([ProblemKind::Incomplete]));
         return publication.publish(None).await;
     }
     Ok(if is_graded { Exit::Incomplete } else { exit })
 }
 
-/// How long it took, and how to open the report. A step has no browser, and `open` looks in the default directory.
+/// The duration, and how to open the report. A step has no browser, and `open` looks in the default directory.
 pub(super) fn footer(dir: &Path, started: Instant, is_default: bool) -> Footer {
     let command = if is_default && !actions::is_step() {
         "run-evals open".to_owned()

@@ -1,4 +1,4 @@
-//! `evaluate`: a skill against the models of its library, here and now.
+//! `evaluate`: evaluates a skill with the models of its library, on this machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::skills::evaluate::{
 use crate::util::own_dir;
 use crate::util::process_env::ProcessEnv;
 
-/// Reads, calls, scores, publishes.
+/// Reads, calls, scores and publishes.
 pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::Result<Exit> {
     evaluate::check_repo(args.publish.repo.as_deref())?;
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
@@ -72,7 +72,7 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
             match evaluate::publish(&workspace, &evaluated, client, &options).await {
                 Ok(published) => Some(published),
                 Err(failure) => {
-                    // What was paid for is shown all the same.
+                    // Show what was paid for anyway.
                     tell(&args, &evaluated, None)?;
                     return Err(Failure::from(failure).into());
                 }
@@ -89,8 +89,8 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     })
 }
 
-/// Who is asked for the library and gets the pull request. Without one, a token is used where there is one: a private library is
-/// fetched too.
+/// The client for the library and the pull request. Without a pull request, a token is used if available: the library may be
+/// private.
 fn client(
     publish: &PublishArgs,
     github: &GithubArgs,
@@ -138,7 +138,7 @@ fn resumable(failure: evaluate::Failure, id: &BatchId) -> Failure {
     let stopped = failure.is_stopped();
     let failure = Failure::from(failure);
     if stopped {
-        failure.hint(format!("add `--batch-id {id}` to the same command to go on"))
+        failure.hint(format!("add `--batch-id {id}` to the same command to resume"))
     } else {
         failure
     }
@@ -154,7 +154,7 @@ fn publish_options(args: &PublishArgs, env: &ProcessEnv) -> PublishOptions {
     }
 }
 
-/// Tells where the results are. Whether there is no pull request although there should be.
+/// Prints where the results are. Returns whether a requested pull request is missing.
 fn tell_published(published: &Published, display: &Display) -> bool {
     match (&published.pull_request_url, &published.branch) {
         (Some(url), _) => display.note(&format!("pull request: {}", crate::model::printable(url))),
@@ -165,7 +165,7 @@ fn tell_published(published: &Published, display: &Display) -> bool {
             return true;
         }
         (None, None) => {
-            display.note("the leaderboard has the same entries already: there is nothing to change");
+            display.note("the leaderboard already has the same entries");
         }
     }
     display.warnings(&published.warnings);

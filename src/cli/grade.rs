@@ -1,4 +1,4 @@
-//! `grade`: the responses of an earlier run, scored again.
+//! `grade`: scores the responses of an earlier run again.
 
 use std::path::Path;
 use std::time::Instant;
@@ -17,18 +17,18 @@ pub(super) async fn grade(args: GradeArgs, display: &Display) -> anyhow::Result<
     let is_default = args.output.output.is_none();
     report::check(&args.report, false, args.output.output.as_deref(), display)?;
     let record = RunRecord::read(&results)?;
-    // Results from elsewhere must not choose what is run here: a suite has commands, and targets beside it.
+    // Results from elsewhere must not choose what runs here: a suite has commands, and targets next to it.
     let recorded = record.suite.clone().filter(|suite| runs::is_own(&results) && !is_inside(suite, &results));
     let suite = args.suite.or(recorded).ok_or_else(|| {
         let shown = printable(&results.display().to_string());
-        Failure::config(format!("the suite of `{shown}` is not known: it is not a run of this directory"))
-            .hint("name the suite with `--suite FILE`")
+        Failure::config(format!("the suite of `{shown}` is unknown: it is not a run of this directory"))
+            .hint("pass the suite with `--suite FILE`")
     })?;
     if !suite.exists() {
         let shown = printable(&suite.display().to_string());
         let message = format!("cannot find the suite `{shown}` of the run `{}`", record.run_id);
         return Err(Failure::config(message)
-            .hint("run the command where `run-evals eval` ran, or name the suite with `--suite FILE`")
+            .hint("run the command where `run-evals eval` ran, or pass the suite with `--suite FILE`")
             .into());
     }
     let opened = bundle::open(suite.clone(), display)?;

@@ -1,4 +1,4 @@
-//! The command line: what can be asked for, and the one place each request goes.
+//! The command line: parses commands and runs them.
 
 mod adapter;
 mod args;
@@ -36,7 +36,7 @@ use crate::console::{actions, stdout};
 use crate::model::Exit;
 use crate::util::minted;
 
-/// What is wrong with a command line of AgentV, in the one line that it has room for.
+/// The error of a command line for AgentV, in a single line.
 pub fn usage_line(args: &[std::ffi::OsString], error: &clap::Error) -> Option<String> {
     let is_adapter = args.get(1).is_some_and(|command| command == "adapter");
     let is_for_agentv = is_adapter || args.iter().any(|arg| arg == "--agentv-batch");

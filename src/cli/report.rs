@@ -1,4 +1,4 @@
-//! `report`: the verdict on the results in a directory, in every form that was asked for.
+//! `report`: judges the results in a directory, and writes every requested format.
 
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub(super) async fn report(args: ReportCommandArgs, display: &Display) -> anyhow
     publication.publish(None).await
 }
 
-/// Refuses what could not be reported, before anything is paid for.
+/// Refuses options that cannot be reported, before anything is paid for.
 pub(super) fn check(
     args: &ReportArgs,
     no_grade: bool,
@@ -44,18 +44,18 @@ pub(super) fn check(
     let has_baseline = args.baseline.is_some() || args.baseline_target.is_some();
     if args.fail_on.contains(&FailOn::Regression) && !has_baseline {
         return Err(Failure::new(Exit::Usage, "`--fail-on regression` needs a baseline")
-            .hint("name one with `--baseline`")
+            .hint("pass one with `--baseline`")
             .into());
     }
     args.options(&[]).check(no_grade, output, &ProcessEnv::read(), display)
 }
 
-/// What is to be reported of a results directory.
+/// What to report of a results directory.
 pub(super) struct Publication<'p> {
     pub(super) dir: &'p Path,
     pub(super) options: ReportOptions,
     pub(super) github: &'p GithubArgs,
-    /// What is printed; nothing where the command prints something else.
+    /// The output format; `None` if the command prints something else.
     pub(super) format: Option<Format>,
     pub(super) footer: Footer,
     pub(super) env: &'p ProcessEnv,
@@ -64,7 +64,7 @@ pub(super) struct Publication<'p> {
 
 impl Publication<'_> {
     /// Reports the results, records the verdict in the summary of `eval`, and returns the exit code. A file or a comment that cannot
-    /// be written is an error only where there is nothing worse.
+    /// be written is an error only if nothing else is worse.
     pub(super) async fn publish(&self, mut summary: Option<&mut Summary>) -> anyhow::Result<Exit> {
         let Self { dir, options, github, format, footer, env, display } = self;
         let report = Report::read(dir, options, env, *display)?;
@@ -113,7 +113,7 @@ impl Publication<'_> {
     }
 }
 
-/// Annotates tests at their lines, the worst first; the last annotation that GitHub shows says how many more there are.
+/// Annotates tests at their lines, worst first; the last annotation that GitHub shows counts the rest.
 fn annotate(notes: &[LineNote], env: &ProcessEnv) -> anyhow::Result<()> {
     let cwd = std::env::current_dir()?;
     let workspace = env.get("GITHUB_WORKSPACE").map_or_else(|| cwd.clone(), PathBuf::from);

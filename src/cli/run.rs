@@ -15,17 +15,17 @@ use crate::runner::{self, Progress, RunOptions};
 use crate::util::process_env::ProcessEnv;
 use crate::util::{ca, regular_file};
 
-/// Where the certificates of private CAs may be, in PEM format.
+/// The variable with private CA certificates, in PEM format.
 const PRIVATE_CA: &str = "RUN_EVALS_CA";
 
-/// Remote where the step names no batch and an event started it, local otherwise.
+/// Remote if the step names no batch and an event started it, local otherwise.
 pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let event = std::env::var_os("GITHUB_EVENT_PATH").filter(|path| !path.is_empty());
     match args.batch_id.clone() {
         Some(batch_id) => run_local(args, &batch_id, display).await,
         None if event.is_some() => run_remote::run(&args, display).await,
         None => Err(Failure::new(Exit::Usage, "expected `--batch-id ID`")
-            .hint("only as a step of a dispatched workflow does `run` know its batch without it")
+            .hint("without it, `run` works only as a step of a dispatched workflow")
             .into()),
     }
 }
@@ -67,14 +67,14 @@ async fn run_local(args: RunArgs, batch_id: &BatchId, display: &Display) -> anyh
     Ok(if totals.failed + totals.not_run == 0 { Exit::Ok } else { Exit::Incomplete })
 }
 
-/// The certificates of private CAs that the step or the command line names, checked.
+/// The private CA certificates of the step or the command line, checked.
 pub(super) fn private_ca(file: Option<&Path>, env: &ProcessEnv) -> Result<Option<Vec<u8>>, Failure> {
     let (pem, place) = match file {
         Some(path) => {
             let place = format!("the CA file `{}`", path.display());
             let pem = regular_file::read(path, ca::MOST_BYTES).map_err(|error| {
                 Failure::config(format!("cannot read {place}: {error}")).hint(format!(
-                    "`--ca-file` names a file; in a step without a checkout, put the certificates into the variable `{PRIVATE_CA}`"
+                    "in a step without a checkout, put the certificates into the variable `{PRIVATE_CA}`"
                 ))
             })?;
             (pem, place)

@@ -1,4 +1,4 @@
-//! `run` as a step of a dispatched workflow: one shard, or the job that gathers the shards.
+//! `run` as a step of a dispatched workflow: one shard, or the job that commits the shards' results.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::runner::{
     self, Host, Level, Notify, Progress, RunnerConfig, SavedRows, ShardJobOptions, ShardJobReport,
 };
 
-/// What is told where the runner repository sets no limits.
-const NO_POLICY: &str = "no `.run-evals.yml`: nothing but the targets limits this run";
+/// The note if the runner repository sets no limits.
+const NO_POLICY: &str = "no `.run-evals.yml`: only the targets limits this run";
 
-/// Runs the shard or the last job that the step says.
+/// Runs the shard or the final job of the step.
 pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exit> {
     let mut env = Env::from_process();
     // Before anything else is printed.
@@ -89,7 +89,7 @@ async fn finish(args: &RunArgs, host: &Host, config: &RunnerConfig, notify: &Not
     Ok(exit)
 }
 
-/// Tells what a shard came to: in the log, on the run's page, in the outputs, and by the exit code.
+/// Reports a shard: in the log, on the run's page, in the outputs, and by the exit code.
 fn tell_shard(
     args: &RunArgs,
     host: &Host,
@@ -107,7 +107,7 @@ fn tell_shard(
     };
     let failed = collection.summary.totals.failed;
     if failed > 0 {
-        display.warning(&format!("{failed} calls of shard {} failed; the step summary says why", args.shard));
+        display.warning(&format!("{failed} calls of shard {} failed; see the step summary", args.shard));
     }
     page::report(&format!("batch {id}, shard {}", args.shard), &summary(collection, host))?;
     if exit == Exit::Incomplete {
@@ -118,8 +118,8 @@ fn tell_shard(
     Ok(exit)
 }
 
-/// Incomplete where another run could answer more: then the job is red, and running it again resumes it. What failed for
-/// good would fail again; it is in the rows.
+/// Incomplete if a later run may add responses: then the job is red, and running it again resumes it. Final failures would fail
+/// again; they are in the rows.
 fn exit_code(collection: &Collection) -> Exit {
     if collection.resumable { Exit::Incomplete } else { Exit::Ok }
 }
@@ -128,7 +128,7 @@ fn resume(host: &Host, stopped: Option<Stop>) -> String {
     let why = stopped.map(|stop| format!(" ({})", stop.describe())).unwrap_or_default();
     let id = &host.inputs.batch_id;
     format!(
-        "some requests have no answer yet{why}; to call only these, run `run-evals dispatch --resume {id}` where the batch \
+        "some requests have no response yet{why}; to call only these, run `run-evals dispatch --resume {id}` where the batch \
          was dispatched, or choose `Re-run failed jobs` on the page of this run"
     )
 }

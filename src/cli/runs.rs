@@ -11,14 +11,14 @@ use crate::engine::report::{browser, html_report};
 use crate::model::{Exit, printable};
 use crate::report::columns::{self, Column};
 
-/// What stands in the place of an unknown value.
+/// The placeholder for an unknown value.
 const NONE: &str = "–";
 
 pub(super) fn runs(args: &RunsArgs, display: &Display) -> anyhow::Result<Exit> {
     let runs = runs::list()?;
     match args.format {
         Format::Json => console::json(&format!("{}\n", serde_json::to_string_pretty(&runs)?))?,
-        Format::Text if runs.is_empty() => display.note("no runs yet; `run-evals eval` makes one"),
+        Format::Text if runs.is_empty() => display.note("no runs yet; `run-evals eval` creates one"),
         Format::Text => console::stdout(&table(&runs, terminal::width()))?,
     }
     Ok(Exit::Ok)
@@ -31,7 +31,7 @@ pub(super) fn open(args: &OpenArgs, display: &Display) -> anyhow::Result<Exit> {
     let report = html_report(&dir, env.process(), display)?;
     console::stdout(&format!("{}\n", printable(&report.display().to_string())))?;
     if let Err(problem) = browser::open(&absolute(&report), env.process()) {
-        display.note(&format!("no browser was opened: {problem}"));
+        display.note(&format!("could not open a browser: {problem}"));
     }
     Ok(Exit::Ok)
 }
@@ -40,7 +40,7 @@ fn absolute(path: &Path) -> std::path::PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_path_buf())
 }
 
-/// The terminal decides which columns there are; the id, which other commands take, stays whole.
+/// The table, with the columns that fit the terminal; the id, which other commands need, is never truncated.
 fn table(runs: &[Run], width: usize) -> String {
     let cells = |cell: &dyn Fn(&Run) -> String| runs.iter().map(cell).collect::<Vec<_>>();
     let date = |run: &Run| run.at.map_or(NONE.to_owned(), |at| at.strftime("%Y-%m-%d %H:%M").to_string());

@@ -1,4 +1,4 @@
-//! `serve`: the service, with what the command line says.
+//! `serve`: starts the service from the command line.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -37,14 +37,14 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
         own_dir::check_entries(dir)?;
     }
     let gateway = super::rollout::gateway(&args, (&cwd, &env), display)?;
-    // The page or a gateway alone is something to serve as well.
+    // The page or a gateway can be served without a library.
     let evaluator = match &args.skills.library {
         None if gateway.is_some() || args.page.studio => None,
         _ => Some(evaluator(&args, (&cwd, &untrusted), &env)?),
     };
     let studio = studio_options(&args);
     let (read_only_files, trace_files) = (args.access.read_only_token_file, args.traces.traces_token_file);
-    // A gateway alone needs none but its own.
+    // A gateway alone needs only its own tokens.
     let may_be_none = !trace_files.is_empty() && evaluator.is_none() && studio.is_none();
     let listen = args.listen;
     let options = Options {
@@ -96,7 +96,7 @@ fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
         text = format!("{text}, {read_only} read-only");
     }
     if let Some(tokens) = &app.trace_tokens {
-        text = format!("{text}, {} for traces alone", tokens.count());
+        text = format!("{text}, {} for traces only", tokens.count());
     }
     match app.allowed.count() {
         Some(count) => text = format!("{text}, from {}", counted(count, "network")),
@@ -110,11 +110,11 @@ fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
     }
 }
 
-/// What the page shows.
+/// The options of the web page.
 fn studio_options(args: &ServeArgs) -> Option<StudioOptions> {
     let page = &args.page;
     let of_library = || args.skills.library.as_ref().map(|library| library.join(Leaderboard::PATH));
-    // Whoever starts a gateway alone has asked for no page.
+    // A gateway alone does not include the page.
     let is_asked_for = page.studio
         || args.skills.library.is_some()
         || page.registry.is_some()
@@ -131,19 +131,20 @@ fn studio_options(args: &ServeArgs) -> Option<StudioOptions> {
     })
 }
 
-/// How evaluations are made. What is wrong with that is told now, not at the first order.
+/// The evaluator. Configuration errors are reported now, not at the first request.
 fn evaluator(
     args: &ServeArgs,
     (cwd, untrusted): (&Path, &UntrustedTrees),
     env: &Env,
 ) -> anyhow::Result<Evaluator> {
     let library = args.skills.library.clone().ok_or_else(|| {
-        Failure::new(Exit::Usage, "nothing to serve: no library of skills")
-            .hint("name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway")
+        Failure::new(Exit::Usage, "nothing to serve: no skill library").hint(
+            "pass a clone: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway",
+        )
     })?;
     check_repo(args.results.repo.as_deref())?;
     for dir in [Some(&library), args.skills.datasets.as_ref()].into_iter().flatten() {
-        // Its files do not matter yet: what a crash has left of them is repaired before they are used.
+        // Its files are not checked yet: damage from a crash is repaired before they are used.
         if crate::git::Worktree::unseen(dir)?.is_none() {
             return Err(Failure::config(format!("`{}` is not a git clone", dir.display()))
                 .hint(format!("`git clone URL {}` creates one", dir.display()))
@@ -174,7 +175,7 @@ fn evaluator(
     });
     let (github, env) = (args.github.clone(), env.process().clone());
     let needed = publish.is_some() || github.token_file.is_some() || github.app_id.is_some();
-    // Made anew for each job: a client belongs to one runtime, and a token in a file may have been replaced.
+    // Created for each job: a client belongs to one runtime, and a token in a file may have been replaced.
     let workspace = move || Ok(Workspace { github: client(&github, &env, needed)?, ..workspace.clone() });
     workspace()?;
     Ok(Evaluator { workspace: Box::new(workspace), publish, report: results.report_failures })

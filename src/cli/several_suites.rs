@@ -1,4 +1,4 @@
-//! `eval` over several suites and directories: each suite has its own run and results, and the worst exit code is that of the command.
+//! `eval` over several suites and directories: each suite has its own run and results; the worst exit code wins.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) async fn eval_all(
 ) -> anyhow::Result<Exit> {
     check(&args)?;
     let choice = TestChoice { may_be_empty: true, ..args.choice() };
-    // All suites are read before the first call.
+    // Read all suites before the first call.
     let (mut chosen, mut ids) = (Vec::new(), Vec::new());
     for path in suites {
         let suite = Suite::open(path, display)?;
@@ -50,7 +50,7 @@ pub(super) async fn eval_all(
     Ok(worst)
 }
 
-/// Refuses options that are about one run.
+/// Refuses options for a single run.
 fn check(args: &EvalArgs) -> Result<(), Failure> {
     let report = &args.report;
     let limits = &args.work.limits;
@@ -76,14 +76,14 @@ fn check(args: &EvalArgs) -> Result<(), Failure> {
             "write it for each run: `run-evals report RUN --agentv-run DIR`",
         ),
         ("--budget-usd", limits.budget_usd.is_some(), "set `execution.budget_usd` in each suite"),
-        ("--max-requests", limits.max_requests.is_some(), "choose tests with `--filter`, or name one suite"),
+        ("--max-requests", limits.max_requests.is_some(), "choose tests with `--filter`, or pass one suite"),
         ("--deadline", limits.deadline.is_some(), "name one suite"),
     ];
     let Some((option, _, hint)) = one_run.into_iter().find(|(_, is_set, _)| *is_set) else { return Ok(()) };
-    Err(Failure::new(Exit::Usage, format!("`{option}` is for one suite, and there are several")).hint(hint))
+    Err(Failure::new(Exit::Usage, format!("`{option}` supports only one suite")).hint(hint))
 }
 
-/// The folder of a suite in the directory for all of them.
+/// A suite's folder in the common output directory.
 fn folder(suite: &Path) -> String {
     let text = suite.to_string_lossy();
     let text = text.trim_start_matches(['.', '/']);
@@ -92,7 +92,7 @@ fn folder(suite: &Path) -> String {
     format!("{}{name}", &text[..end]).replace(['/', '.'], "-")
 }
 
-/// Which of two exit codes is that of both.
+/// The order of exit codes by severity.
 fn severity(exit: Exit) -> u8 {
     match exit {
         Exit::Ok => 0,

@@ -1,4 +1,4 @@
-//! Which suites `eval` runs: those that the command names, or the only one of the current directory.
+//! Finds the suites for `eval`: the given ones, or the only one of the current directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::model::{Exit, Failure, printable};
 /// How many suites a message lists.
 const MOST_LISTED: usize = 10;
 
-/// The suites that a command names: files and bundles as they are, and every suite in a directory, sorted.
+/// The given suites: files and bundles as they are, and every suite in a directory, sorted.
 pub(super) fn find_suites(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     if named.is_empty() {
         return Ok(vec![only_suite()?]);
@@ -27,7 +27,7 @@ pub(super) fn find_suites(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
-/// Every suite in a directory and its folders, but not in hidden ones.
+/// Every suite in a directory and its subdirectories, except hidden ones.
 fn suites_below(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let shown = printable(&dir.to_string_lossy());
     let name = |entry: &walkdir::DirEntry| entry.file_name().to_string_lossy().into_owned();
@@ -44,7 +44,7 @@ fn suites_below(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     }
     if found.is_empty() {
         let message = format!("no suite in `{shown}`: it has no `*.eval.yaml` and no `EVAL.yaml`");
-        return Err(Failure::config(message).hint("name a suite, or a directory that has one"));
+        return Err(Failure::config(message).hint("pass a suite, or a directory that has one"));
     }
     Ok(found)
 }
@@ -56,7 +56,7 @@ fn only_suite() -> Result<PathBuf, Failure> {
         1 => Ok(found.remove(0)),
         0 => {
             Err(Failure::new(Exit::Usage, "no suite: this directory has no `*.eval.yaml` and no `EVAL.yaml`")
-                .hint("name one, as in `run-evals eval SUITE`; `run-evals init` writes a first one"))
+                .hint("pass one, as in `run-evals eval SUITE`; `run-evals init` writes a first one"))
         }
         count => {
             let names: Vec<String> = found
@@ -73,12 +73,12 @@ fn only_suite() -> Result<PathBuf, Failure> {
                 Exit::Usage,
                 format!("this directory has {count} suites:\n{}{more}", names.join("\n")),
             )
-            .hint("name one, as in `run-evals eval SUITE`, or all: `run-evals eval .`"))
+            .hint("pass one, as in `run-evals eval SUITE`, or all: `run-evals eval .`"))
         }
     }
 }
 
-/// The suites right in a directory, sorted by name.
+/// The suites directly in a directory, sorted by name.
 fn suites(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries

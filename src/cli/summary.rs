@@ -1,4 +1,4 @@
-//! The summary of a command that does not grade: on stdout, and for the step on GitHub Actions.
+//! The summary of a command that does not grade: on stdout, and as a step summary.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::engine::{Execution, Finished, SubmittedBatch};
 use crate::model::{Exit, printable};
 use crate::report::{Summary, call_errors_output, call_outputs, render_markdown, render_table};
 
-/// Prints the summary, deletes what is not needed any more, and gives the exit code.
+/// Prints the summary, deletes what is no longer needed, and returns the exit code.
 pub(super) async fn conclude(
     execution: Execution,
     Finished { summary, error }: Finished,

@@ -1,4 +1,4 @@
-//! `sweep`: what the triggers left out is asked for again.
+//! `sweep`: requests the evaluations that triggers missed.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -18,7 +18,7 @@ pub(super) async fn sweep(args: SweepArgs, display: &Display) -> anyhow::Result<
     let since = SignedDuration::try_from(args.since)
         .ok()
         .and_then(|since| Timestamp::now().checked_sub(since).ok())
-        .ok_or_else(|| Failure::new(Exit::Usage, "`--since` goes back too far"))?;
+        .ok_or_else(|| Failure::new(Exit::Usage, "`--since` is too large"))?;
     let patrol = Patrol {
         client: &client,
         repo: &repo,

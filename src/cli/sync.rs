@@ -46,7 +46,7 @@ pub(super) fn sync(args: &SyncArgs, display: &Display) -> anyhow::Result<Exit> {
         for (benchmark, _) in synced {
             let note = match sync::register(benchmark, &options.env)? {
                 Registered::Added(file) => format!("added to `projects` in `{}`", file.display()),
-                Registered::AlreadyAs(id) => format!("AgentV has it already, as the project `{id}`"),
+                Registered::AlreadyAs(id) => format!("AgentV already has it, as the project `{id}`"),
             };
             display.note(&format!("{}: {note}", benchmark.id));
         }
@@ -60,7 +60,8 @@ fn report(outcomes: &[Outcome], format: Format, display: &Display) -> anyhow::Re
             display.warning(&format!("{}: {note}", outcome.id));
         }
         if let Some(saved) = outcome.synced.as_ref().and_then(|synced| synced.saved.as_ref()) {
-            display.note(&format!("{}: what was given up is kept as `{saved}` in the clone", outcome.id));
+            display
+                .note(&format!("{}: the discarded changes are kept as `{saved}` in the clone", outcome.id));
         }
     }
     let failed = outcomes.iter().filter(|outcome| outcome.error.is_some()).count();

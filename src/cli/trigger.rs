@@ -1,4 +1,4 @@
-//! `trigger`: the service is asked for the evaluation of a skill, or of all whose version rose in a push.
+//! `trigger`: requests the evaluation of a skill from the service, or of all with a version bump in a push.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::skills::trigger::{
 };
 use crate::util::process_env::ProcessEnv;
 
-/// Where the certificates of the service's CA may stand.
+/// The variable with the certificates of the service's CA.
 const SERVE_CA: &str = "RUN_EVALS_SERVE_CA";
 
 pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -57,7 +57,7 @@ pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Res
     print(&report, args.format)
 }
 
-/// Prints the report, for people and for the step.
+/// Prints the report, on stdout and for the step.
 pub(super) fn print(report: &TriggerReport<'_>, format: Format) -> anyhow::Result<Exit> {
     match format {
         Format::Text => console::stdout(&render_text(report))?,
@@ -84,10 +84,8 @@ pub(super) fn service(args: &ServiceArgs, env: &ProcessEnv) -> anyhow::Result<Se
         Secret::new(&read(path, "the service's token", "--auth-token-file")?)
     } else {
         let (_, token) = token_variable(env).ok_or_else(|| {
-            Failure::new(Exit::Usage, "no token for the service").hint(format!(
-                "put it into the variable `{}`, or name a file with `--auth-token-file`",
-                TOKEN_VARIABLES[0]
-            ))
+            Failure::new(Exit::Usage, "no token for the service")
+                .hint(format!("set `{}`, or pass a file with `--auth-token-file`", TOKEN_VARIABLES[0]))
         })?;
         token
     };

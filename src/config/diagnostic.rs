@@ -1,4 +1,4 @@
-//! Problems in files: collected, then told all at once, each with its line drawn.
+//! Problems in files: all are collected, then reported together, each with its source line.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -8,7 +8,7 @@ use super::Span;
 use crate::model::{Exit, Failure, Finding, Level, printable};
 use crate::util::secrets::is_secret_name;
 
-/// The most problems of a kind that are kept: each is drawn with its line.
+/// The most problems of one kind that are kept: each is drawn with its line.
 const MOST_KEPT: usize = 100;
 
 /// Collects problems while a file is read.
@@ -20,7 +20,7 @@ pub struct Problems {
     once: HashSet<(PathBuf, String)>,
 }
 
-/// The first problems, and how many there are more.
+/// The first problems, and the count of the rest.
 #[derive(Debug, Default)]
 struct Kept {
     first: Vec<Problem>,
@@ -36,7 +36,7 @@ impl Kept {
         }
     }
 
-    /// The line that counts the others.
+    /// The line that counts the rest.
     fn rest(&self) -> Option<String> {
         match self.more {
             0 => None,
@@ -54,29 +54,29 @@ struct Problem {
 }
 
 impl Problems {
-    /// Notes an error; the reader goes on to find the next one.
+    /// Records an error; reading continues.
     pub fn error(&mut self, span: &Span, message: impl Into<String>) {
         self.errors.push(|| Problem { span: span.clone(), message: message.into(), hint: None });
     }
 
-    /// Notes an error and the way out.
+    /// Records an error with a hint.
     pub fn error_with_hint(&mut self, span: &Span, message: impl Into<String>, hint: impl Into<String>) {
         self.errors.push(|| Problem { span: span.clone(), message: message.into(), hint: Some(hint.into()) });
     }
 
-    /// Notes something that works but is probably not meant.
+    /// Records a warning: valid, but probably a mistake.
     pub fn warning(&mut self, span: &Span, message: impl Into<String>, hint: Option<String>) {
         self.warnings.push(|| Problem { span: span.clone(), message: message.into(), hint });
     }
 
-    /// Notes a warning, unless the same file had the same one: a mistake on 100,000 lines is noted once.
+    /// Records a warning once per file: a mistake on 100,000 lines is one warning.
     pub fn warn_once(&mut self, span: &Span, message: String, hint: Option<String>) {
         if self.once.insert((span.source.path.clone(), message.clone())) {
             self.warning(span, message, hint);
         }
     }
 
-    /// Notes what was found in another file.
+    /// Adds the problems found in another file.
     pub fn absorb(&mut self, invalid: Invalid) {
         self.errors.more += invalid.problems.more;
         for problem in invalid.problems.first {
@@ -84,17 +84,17 @@ impl Problems {
         }
     }
 
-    /// How many errors were noted.
+    /// The number of errors.
     pub fn error_count(&self) -> usize {
         self.errors.first.len() + self.errors.more
     }
 
-    /// Whether an error was noted.
+    /// Whether there is an error.
     pub fn has_errors(&self) -> bool {
         !self.errors.first.is_empty()
     }
 
-    /// The warnings, drawn; or all errors as one.
+    /// The rendered warnings, or all errors as one.
     pub fn finish(self) -> Result<Vec<String>, Invalid> {
         if self.errors.first.is_empty() {
             let rest = self.warnings.rest();
@@ -104,7 +104,7 @@ impl Problems {
         }
     }
 
-    /// Everything that was noted, each with its line drawn: the errors, then the warnings.
+    /// All problems, each with its source line: errors first, then warnings.
     pub fn findings(&self) -> Vec<Finding> {
         let of = |level| move |problem: &Problem| problem.finding(level);
         let rest = |kept: &Kept, level| kept.rest().map(|rest| Finding::new(level, rest));
@@ -113,7 +113,7 @@ impl Problems {
         errors.chain(warnings).chain(rest(&self.warnings, Level::Warning)).collect()
     }
 
-    /// All errors as one, and the value where there are none; the warnings go on in `self`.
+    /// All errors as one, or `value` if there are none; warnings stay in `self`.
     pub fn check<T>(&mut self, value: T) -> Result<T, Invalid> {
         if self.errors.first.is_empty() {
             Ok(value)
@@ -154,7 +154,7 @@ impl From<Invalid> for Failure {
 }
 
 impl Invalid {
-    /// Each problem by itself, with its line drawn.
+    /// Each problem on its own, with its source line.
     pub fn findings(&self) -> Vec<Finding> {
         let rest = self.problems.rest().map(|rest| Finding::new(Level::Error, rest));
         self.problems.first.iter().map(|problem| problem.finding(Level::Error)).chain(rest).collect()
@@ -181,13 +181,13 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A problem and its line, without the hint.
+/// A problem and its source line, without the hint.
 struct Drawn<'p>(&'p Problem);
 
 impl fmt::Display for Drawn<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { span, message, hint: _ } = self.0;
-        // Keys and values of the file stand in it, and the file may be a stranger's.
+        // The message contains keys and values of a possibly untrusted file.
         writeln!(f, "{}", printable(message))?;
         let number = span.line.to_string();
         let pad = " ".repeat(number.len());
@@ -204,7 +204,7 @@ impl fmt::Display for Drawn<'_> {
     }
 }
 
-/// The part of a line that fits a terminal, without control characters, and where the column is in it.
+/// The part of a line that fits a terminal, without control characters, and the column within it.
 fn excerpt(line: &str, column: usize) -> (String, usize) {
     const BEFORE: usize = 60;
     const LONGEST: usize = 120;
@@ -227,8 +227,8 @@ fn hide_secret(line: &str) -> String {
         let (name, value) = (&rest[..colon], &rest[colon + 1..]);
         shown.push_str(&rest[..=colon]);
         rest = value;
-        // A mapping below a bare `key` is looked into: it says how items are told apart.
-        // `auth` holds ids, and no secret.
+        // A mapping under a bare `key` lists item keys, and `auth` holds ids: neither is a secret,
+        // so their entries are checked one by one.
         let is_mapping = (name.trim() == "key" || name.trim_end().ends_with("auth"))
             && value.trim_start().starts_with('{');
         // In `{ model: m, api_key: x }` only the last word before the colon is the name.

@@ -1,4 +1,4 @@
-//! Environment values: the process environment, and `.env` files below it.
+//! Environment values: the process environment, then `.env` files.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::util::process_env::ProcessEnv;
 use crate::util::regular_file;
 use crate::util::secrets::{is_known_secret, is_secret_name};
 
-/// The variables that say who the user is, beside all that begin with `RUN_EVALS_`.
+/// The variables that identify the user, besides all that begin with `RUN_EVALS_`.
 const IDENTITY: [&str; 7] = [
     "GH_TOKEN",
     "GITHUB_TOKEN",
@@ -19,15 +19,15 @@ const IDENTITY: [&str; 7] = [
     "ACTIONS_ID_TOKEN_REQUEST_TOKEN",
 ];
 
-/// The values that `${{ NAME }}` refers to: the environment of the process, and `.env` files where it has nothing. Who the user is
-/// and where GitHub is, only [`Env::process`] says: a `.env` file may have come with a checkout.
+/// The values that `${{ NAME }}` refers to: the process environment, then `.env` files for unset names. The user's identity
+/// and GitHub's address come only from [`Env::process`]: a `.env` file may have come with a checkout.
 #[derive(Clone, Default)]
 pub struct Env {
     process: ProcessEnv,
-    /// What the process has not.
+    /// Variables that only `.env` files set.
     added: HashMap<String, String>,
     secrets: BTreeSet<String>,
-    /// Whether this is treated as a job with an identity.
+    /// Whether to act as a job with an identity.
     has_assumed_job: bool,
 }
 
@@ -43,12 +43,12 @@ impl Env {
         &self.process
     }
 
-    /// Whether a variable says who the user is: it is sent to GitHub, or to the service that it belongs to, and nowhere else.
+    /// Whether a variable holds the user's identity: it is sent only to GitHub or to the service it belongs to.
     pub fn is_identity(name: &str) -> bool {
         IDENTITY.contains(&name) || name.starts_with("RUN_EVALS_")
     }
 
-    /// The value of a variable; an empty one is as good as unset.
+    /// The value of a variable; an empty one counts as unset.
     pub fn get(&self, name: &str) -> Option<&str> {
         let added = || self.added.get(name).map(String::as_str).filter(|value| !value.is_empty());
         self.process.get(name).or_else(added)
@@ -61,22 +61,22 @@ impl Env {
         names.into_iter().collect()
     }
 
-    /// Marks variables that hold a key: nothing that is sent anywhere may refer to them.
+    /// Marks variables that hold a key: nothing that leaves the process may refer to them.
     pub fn mark_secret(&mut self, names: impl IntoIterator<Item = String>) {
         self.secrets.extend(names);
     }
 
-    /// Whether a variable holds a key: it was marked, or its name or its value says so.
+    /// Whether a variable holds a key: it was marked, or its name or value looks like one.
     pub fn is_secret(&self, name: &str) -> bool {
         self.secrets.contains(name) || is_secret_name(name) || self.get(name).is_some_and(is_known_secret)
     }
 
-    /// The marked ones that are set.
+    /// The marked variables that are set.
     pub fn secrets(&self) -> impl Iterator<Item = Secret> {
         self.secrets.iter().filter_map(|name| self.get(name)).map(Secret::new)
     }
 
-    /// Gives a value to each of these that has none.
+    /// Sets each of these names that is unset.
     pub fn set_where_unset(&mut self, names: impl IntoIterator<Item = String>, value: &str) {
         for name in names {
             if self.get(&name).is_none() {
@@ -85,8 +85,8 @@ impl Env {
         }
     }
 
-    /// Where this GitHub Actions job requests its identity tokens; `None` without the permission for it. Like every identity, it
-    /// comes from the process environment alone.
+    /// Where this GitHub Actions job requests identity tokens; `None` without the permission. Like every identity, it comes from
+    /// the process environment only.
     pub fn job_identity(&self) -> Option<JobIdentity> {
         let [url, token] = JobIdentity::VARIABLES.map(|name| self.process.get(name));
         let assumed = self.has_assumed_job.then_some("unset");
@@ -99,13 +99,13 @@ impl Env {
         self.has_assumed_job = true;
     }
 
-    /// Those, and the ones whose names or values say that they hold a key.
+    /// The marked variables, and those whose name or value looks like a key.
     pub fn likely_secrets(&self) -> Vec<Secret> {
         let names = self.names().into_iter().filter(|name| self.is_secret(name));
         names.filter_map(|name| self.get(name)).map(Secret::new).collect()
     }
 
-    /// Adds what `dir/.env` says, where nothing is set yet.
+    /// Adds the variables of `dir/.env` that are not set yet.
     pub fn add_dotenv(&mut self, dir: &Path) -> std::io::Result<()> {
         match regular_file::read_to_string(&dir.join(".env"), regular_file::SETTINGS) {
             Ok(text) => {
@@ -128,7 +128,7 @@ impl<const N: usize> From<[(&str, &str); N]> for Env {
     }
 }
 
-// The values are secrets more often than not.
+// Most values are secrets.
 impl std::fmt::Debug for Env {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Env({} values)", self.names().len())

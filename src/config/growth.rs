@@ -1,11 +1,11 @@
-//! Whether time grows with the size of the input, for tests.
+//! Measures how running time grows with input size, for tests.
 
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// How much longer an input takes that is twice as long: about 2 where the code is linear, about 4 where it is quadratic. Counts
-/// this thread's CPU time, and the fastest of several runs, so that the machine's load does not matter.
+/// The time ratio of an input twice as long: about 2 for linear code, about 4 for quadratic. Uses this thread's CPU time and
+/// the fastest of several runs, so that machine load does not matter.
 pub(super) fn growth<R>(once: impl Fn() -> R, twice: impl Fn() -> R) -> f64 {
     let (mut short, mut long) = (f64::MAX, f64::MAX);
     for _ in 0..20 {

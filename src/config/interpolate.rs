@@ -4,21 +4,21 @@ use super::env::is_name;
 use super::yaml::plain;
 use super::{Env, Node, NodeValue};
 
-/// A reference to a variable, as it stands in a text.
+/// A reference to a variable, as written in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference<'t> {
     /// The variable.
     pub name: &'t str,
-    /// What stands after `:-`.
+    /// The text after `:-`.
     pub default: Option<&'t str>,
-    /// Where it begins in the text.
+    /// Its start in the text.
     pub start: usize,
-    /// Where it ends.
+    /// Its end.
     pub end: usize,
 }
 
 impl<'t> Reference<'t> {
-    /// The text as one whole reference, as `targets.yaml` wants it.
+    /// The text as one whole reference, which `targets.yaml` requires for keys.
     pub fn whole(text: &'t str) -> Option<Self> {
         let reference = references(text.trim()).next()?;
         (reference.start == 0 && reference.end == text.trim().len()).then_some(reference)
@@ -54,7 +54,7 @@ pub fn references(text: &str) -> impl Iterator<Item = Reference<'_>> {
     })
 }
 
-/// The text with its references replaced; `unset` hears the names that have no value and become empty.
+/// The text with its references replaced. A name without a value is passed to `unset` and becomes empty.
 pub fn interpolate(text: &str, env: &Env, mut unset: impl FnMut(&str)) -> String {
     let mut out = String::new();
     let mut copied = 0;
@@ -70,7 +70,7 @@ pub fn interpolate(text: &str, env: &Env, mut unset: impl FnMut(&str)) -> String
     out
 }
 
-/// Hears every reference in the strings of a tree.
+/// Calls `each` for every reference in the strings of a tree.
 pub fn each_reference(node: &Node, each: &mut impl FnMut(&Node, &str)) {
     match &node.value {
         NodeValue::String(text) => references(text).for_each(|reference| each(node, reference.name)),
@@ -80,8 +80,8 @@ pub fn each_reference(node: &Node, each: &mut impl FnMut(&Node, &str)) {
     }
 }
 
-/// Every string of a tree, interpolated in place. A string that is one whole reference becomes a boolean or a number
-/// where its value reads like one, as in AgentV.
+/// Interpolates every string of a tree in place. As in AgentV, a string that is one whole reference becomes a boolean or a
+/// number if its value reads like one.
 pub fn interpolate_tree(node: &mut Node, env: &Env, unset: &mut impl FnMut(&Node, &str)) {
     match &mut node.value {
         NodeValue::String(text) if text.contains("${{") => {
@@ -115,7 +115,7 @@ pub fn typed(value: String) -> NodeValue {
     }
 }
 
-/// Whether AgentV makes a boolean or a number of it; it leaves `True`, `007` and `1e3` as they are.
+/// Whether AgentV turns it into a boolean or a number; `True`, `007` and `1e3` stay strings.
 fn is_typed(value: &str) -> bool {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = value.strip_prefix('-').unwrap_or(value);

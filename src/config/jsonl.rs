@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::config::{Node, Source, Span};
 
-/// What a line says; nothing where it is blank, and the place and message of what is wrong with it.
+/// The value of a line, `None` if it is blank; the error has the place and the message.
 pub fn parse_line(source: &Arc<Source>, number: u32, line: &str) -> Result<Option<Node>, (Span, String)> {
     let text = line.trim();
     if text.is_empty() {

@@ -1,4 +1,4 @@
-//! YAML merge keys: `<<: *anchor` stands for the keys of another mapping, as in AgentV's parser.
+//! YAML merge keys: `<<: *anchor` includes the keys of another mapping, as in AgentV's parser.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use super::{Key, Node, NodeValue, Problems};
 
 const MERGE: &str = "<<";
 
-/// Replaces every `<<` of a tree by the keys it stands for. A key of the mapping itself wins over a merged one, and
-/// of several merged mappings the first.
+/// Replaces every `<<` of a tree by the keys it includes. A mapping's own key wins over a merged one; among merged mappings
+/// the first wins.
 pub(super) fn merge_keys(node: &mut Node, problems: &mut Problems) {
     match &mut node.value {
         NodeValue::List(items) => {
@@ -51,7 +51,7 @@ fn merged(entries: Vec<(Key, Node)>, problems: &mut Problems) -> Vec<(Key, Node)
     out.entries
 }
 
-/// The entries so far, and where each key is among them.
+/// The entries so far, and the index of each key.
 struct Merged {
     entries: Vec<(Key, Node)>,
     places: HashMap<String, usize>,

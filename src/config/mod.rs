@@ -1,11 +1,11 @@
 //! Text files that people write → model, with positions.
 //!
-//! Every file (`source`) is read into a tree whose nodes know where they stand (`yaml`, `node`), so that all problems of all files
-//! are told at once, each with its line drawn (`diagnostic`). `env` is the only source of environment values, `interpolate`
+//! Every file (`source`) is read into a tree whose nodes know their position (`yaml`, `node`), so that all problems of all files
+//! are reported together, each with its source line (`diagnostic`). `env` is the only source of environment values, `interpolate`
 //! puts them into strings, `merge` resolves `<<`, and `roots` are the directories where references are looked up.
 //! `targets` reads `targets.yaml`, `jsonl` one line of a JSONL file, `skill` reads skills and the models that they are
-//! evaluated with, `policy` reads what a runner repository allows, `keyless` is what its vendors must be told, `workflow`
-//! looks into a workflow file.
+//! evaluated with, `policy` reads what a runner repository allows, `keyless` is what its vendors must be configured with,
+//! `workflow` reads dispatch inputs and the runner job of a workflow file.
 
 mod diagnostic;
 mod env;

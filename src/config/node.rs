@@ -1,15 +1,15 @@
-//! A document as a tree whose nodes know where they stand, and the readers of its mappings.
+//! A document as a tree whose nodes know their position, and the readers of its mappings.
 
 use serde_json::Value;
 
 use super::{Problems, Span};
 
-/// A value and where it stands.
+/// A value and its position.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// The value.
     pub value: NodeValue,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -37,12 +37,12 @@ pub enum NodeValue {
 pub struct Key {
     /// Its text.
     pub text: String,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
 impl Node {
-    /// A JSON value that stands on one line of a JSONL file.
+    /// A JSON value from one line of a JSONL file.
     pub fn from_json(json: Value, span: &Span) -> Self {
         let value = match json {
             Value::Null => NodeValue::Null,
@@ -120,7 +120,7 @@ impl Node {
         if let NodeValue::Map(entries) = &self.value { Some(entries) } else { None }
     }
 
-    /// A reader of its keys; an error is noted if it is no mapping.
+    /// A reader of its keys; records an error if it is not a mapping.
     pub fn fields<'a>(&'a self, what: &str, problems: &mut Problems) -> Option<Fields<'a>> {
         let Some(entries) = self.entries() else {
             problems.error(&self.span, format!("{what}: expected a mapping, found {}", self.kind()));
@@ -130,7 +130,7 @@ impl Node {
     }
 }
 
-/// Reads the keys of a mapping and remembers which ones were asked for.
+/// Reads the keys of a mapping and remembers which ones were read.
 #[derive(Debug)]
 pub struct Fields<'a> {
     /// The mapping itself.
@@ -140,7 +140,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The value of a key, which then counts as known; a key without a value is as good as absent.
+    /// The value of a key, which then counts as known; a key without a value counts as absent.
     pub fn get(&mut self, key: &str) -> Option<&'a Node> {
         let at = self.entries.iter().position(|(found, _)| found.text == key)?;
         self.read[at] = true;
@@ -186,7 +186,7 @@ impl<'a> Fields<'a> {
         self.typed(key, "a list", Node::items, problems)
     }
 
-    /// A value of one kind; an error is noted if it is of another.
+    /// A value of one kind; records an error if it has another.
     fn typed<T>(
         &mut self,
         key: &str,
@@ -202,13 +202,13 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// The keys that nobody asked for.
+    /// The keys that no reader requested.
     pub fn unknown(&self) -> impl Iterator<Item = &'a Key> {
         self.entries.iter().zip(&self.read).filter(|(_, read)| !**read).map(|((key, _), _)| key)
     }
 }
 
-/// What stands there, with its value where that helps.
+/// The kind of a value, and the value itself where that helps.
 fn describe(node: &Node) -> String {
     match &node.value {
         NodeValue::Int(number) => format!("the number {number}"),
@@ -225,7 +225,7 @@ const MOST_LEGAL: usize = 1_000;
 
 /// The legal word that was probably meant.
 pub fn did_you_mean<'a>(word: &str, legal: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // The distance takes time and memory by the length of both.
+    // Edit distance takes time and memory proportional to both lengths.
     if word.len() > LONGEST_MISSPELLED {
         return None;
     }
@@ -241,7 +241,7 @@ pub fn did_you_mean<'a>(word: &str, legal: impl IntoIterator<Item = &'a str>) ->
 /// How many legal words a hint lists.
 const MOST_LISTED: usize = 24;
 
-/// The hint for an unknown word: the legal one that was probably meant, else the legal ones. `place` says where they are legal.
+/// The hint for an unknown word: the legal word that was probably meant, or else the legal words. `place` says where they apply.
 pub fn unknown_hint(word: &str, legal: &[&str], place: &str) -> String {
     match did_you_mean(word, legal.iter().copied()) {
         Some(near) => format!("did you mean `{near}`?"),

@@ -1,4 +1,4 @@
-//! `.run-evals.yml`: what the owner of a runner repository allows, whatever a batch asks for.
+//! `.run-evals.yml`: what the owner of a runner repository allows, whatever a batch requests.
 
 use std::path::Path;
 
@@ -23,7 +23,7 @@ const ROLLOUT_KEYS: [&str; 1] = ["model_base_urls"];
 /// The longest list that a message repeats.
 const LISTED: usize = 10;
 
-/// What a runner repository allows. The default one limits nothing: the targets have their own limits.
+/// What a runner repository allows. The default limits nothing: targets have their own limits.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Policy {
     allowed_targets: Option<Vec<String>>,
@@ -33,17 +33,17 @@ pub struct Policy {
     max_budget_usd: Option<f64>,
     /// Whether static keys are refused.
     requires_keyless: bool,
-    /// Where rollouts may call a model, by the base of its URL.
+    /// The base URLs at which rollouts may call a model.
     model_base_urls: Option<Vec<Url>>,
 }
 
 impl Policy {
-    /// Where the file lies in the runner repository.
+    /// The path of the file in the runner repository.
     pub const PATH: &str = ".run-evals.yml";
-    /// All the places where it may lie, one of them only.
+    /// All legal paths, of which only one may exist.
     pub const PLACES: [&str; 2] = [Self::PATH, ".run-evals.yaml"];
 
-    /// Reads a policy file; messages call it `shown_as`. A file without any key limits nothing.
+    /// Reads a policy file; messages call it `shown_as`. A file without keys limits nothing.
     pub fn parse(shown_as: &Path, bytes: Vec<u8>) -> Result<Self, Failure> {
         let source = Source::decode(shown_as, bytes)?;
         let document = Document::parse(source.path, source.text)?;
@@ -56,7 +56,7 @@ impl Policy {
         Ok(policy.unwrap_or_default())
     }
 
-    /// Refuses whoever may not start a run.
+    /// Refuses a sender who may not start runs.
     pub fn check_sender(&self, login: &str) -> Result<(), Failure> {
         let Some(allowed) = &self.allowed_senders else { return Ok(()) };
         // Logins are not case-sensitive on GitHub.
@@ -67,8 +67,8 @@ impl Policy {
         Err(refused(message, "allowed_senders", allowed))
     }
 
-    /// Refuses a target, by its own name and whatever name the batch asked for it by, and a batch that is too large. An alias
-    /// that is allowed would allow whatever it leads to one day.
+    /// Refuses a target by its own name and by the name the batch uses, and a batch that is too large. Both names are checked
+    /// because an allowed alias would allow any target it is pointed at later.
     pub fn check_batch(&self, asked: &str, target: &RunnerTarget, requests: u64) -> Result<(), Failure> {
         if let Some(allowed) = &self.allowed_targets
             && !matches_any(allowed, &target.name)
@@ -94,7 +94,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Refuses a target with a static key where only the identity of the job may authenticate calls.
+    /// Refuses a target with a static key if the policy requires keyless authentication.
     fn check_keyless(&self, target: &RunnerTarget) -> Result<(), Failure> {
         let is_static = |endpoint: &Endpoint| matches!(endpoint.auth, Auth::Key(_) | Auth::Aws(_));
         if !self.requires_keyless || !target.provider.endpoint().is_some_and(is_static) {
@@ -103,13 +103,13 @@ impl Policy {
         let message =
             format!("the target `{}` has a static key, and the policy allows none", printable(&target.name));
         let hint = format!(
-            "write `auth` instead of the key (docs/keyless.md), or take `keyless: required` out of `{}` of the runner repository",
+            "write `auth` instead of the key (docs/keyless.md), or remove `keyless: required` from `{}` of the runner repository",
             Self::PATH
         );
         Err(Failure::config(message).hint(hint))
     }
 
-    /// Refuses a model, be it the target's own or a request's.
+    /// Refuses a model, whether the target's own or a request's.
     pub fn check_model(&self, model: &str) -> Result<(), Failure> {
         match &self.allowed_models {
             Some(allowed) if !matches_any(allowed, model) => {
@@ -131,20 +131,19 @@ impl Policy {
         }
     }
 
-    /// Refuses rollouts of more calls than are allowed, and all where static keys are refused or there is a budget: what a call behind a tracing endpoint
-    /// costs is not known here, and a limit that nobody keeps would be none.
+    /// Refuses rollouts with more calls than allowed, and all rollouts if static keys are refused or a budget is set: the cost of a
+    /// call behind a tracing endpoint is unknown here, so the budget could not be enforced.
     pub fn check_rollouts(&self, calls: u64) -> Result<(), Failure> {
         if self.requires_keyless {
             let message =
                 "rollouts call with a static key, and `keyless: required` of the policy allows none";
-            let hint =
-                "keep rollouts in a repository of their own, without `keyless: required` in its policy";
+            let hint = "keep rollouts in a separate repository, without `keyless: required` in its policy";
             return Err(Failure::config(message).hint(hint));
         }
         if self.max_budget_usd.is_some() {
-            let message = "`max_budget_usd` of the policy cannot be kept for rollouts: what their calls cost is not known here";
+            let message = "`max_budget_usd` of the policy cannot be enforced for rollouts: the cost of their calls is unknown here";
             let hint = format!(
-                "limit them by `max_requests` and `allowed_models`, and take `max_budget_usd` out of `{}`, or keep rollouts in a repository of their own",
+                "limit them by `max_requests` and `allowed_models`, and remove `max_budget_usd` from `{}`, or keep rollouts in a separate repository",
                 Self::PATH
             );
             return Err(Failure::config(message).hint(hint));
@@ -160,8 +159,8 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether a rollout may call this URL, found in `place`, with a key of the repository: `false` where the owner lists no URLs, an
-    /// error where this is none of them.
+    /// Whether a rollout may call this URL, found in `place`, with a key of the repository: `false` if the owner lists no URLs, an
+    /// error if the list does not cover it.
     pub fn check_model_base_url(&self, place: &str, url: &Url) -> Result<bool, Failure> {
         let Some(allowed) = &self.model_base_urls else { return Ok(false) };
         if allowed.iter().any(|base| is_below(base, url)) {
@@ -173,7 +172,7 @@ impl Policy {
         Err(refused(message, "rollout.model_base_urls", &allowed))
     }
 
-    /// The most that a run of a batch may spend.
+    /// The most that one run of a batch may spend.
     pub fn max_budget_usd(&self) -> Option<f64> {
         self.max_budget_usd
     }
@@ -201,14 +200,14 @@ fn read(root: &Node, problems: &mut Problems) -> Option<Policy> {
         policy.requires_keyless = node.as_str() == Some("required");
         if !policy.requires_keyless {
             let message = format!("`keyless`: expected `required`, found {}", node.kind());
-            problems.error_with_hint(&node.span, message, "take the line away to allow static keys");
+            problems.error_with_hint(&node.span, message, "remove the line to allow static keys");
         }
     }
     policy.model_base_urls = fields.get("rollout").and_then(|node| read_rollout(node, problems));
-    // A limit without a value would look like one and be none.
+    // A limit without a value looks like a limit but sets none.
     for (key, value) in root.entries().unwrap_or_default() {
         if value.is_null() && KEYS.contains(&key.text.as_str()) {
-            let hint = "give it a value, or take the line away to set no limit";
+            let hint = "give it a value, or remove the line to set no limit";
             problems.error_with_hint(&key.span, format!("`{}` has no value", key.text), hint);
         }
     }
@@ -234,7 +233,7 @@ fn read_rollout(node: &Node, problems: &mut Problems) -> Option<Vec<Url>> {
         problems.error_with_hint(&item.span, "`model_base_urls`: expected the base of a URL", hint);
         None
     };
-    // Without the list, `rollout` would look like a limit and be none.
+    // `rollout` without the list looks like a limit but sets none.
     Some(items.unwrap_or_default().iter().filter_map(url).collect())
 }
 
@@ -245,7 +244,7 @@ fn refuse_unknown(fields: &Fields<'_>, what: &str, legal: &[&str], problems: &mu
     }
 }
 
-/// Whether a URL is the base or lies below it: the same host and port, and whole segments of the path.
+/// Whether a URL is at or below the base: same host and port, and whole path segments.
 fn is_below(base: &Url, url: &Url) -> bool {
     let place =
         |url: &Url| (url.scheme().to_owned(), url.host_str().map(str::to_owned), url.port_or_known_default());
@@ -279,7 +278,7 @@ fn matches_any(patterns: &[String], name: &str) -> bool {
     patterns.iter().any(|pattern| matches(pattern, name))
 }
 
-/// Whether a name fits a pattern in which `*` stands for any text.
+/// Whether a name matches a pattern in which `*` matches any text.
 fn matches(pattern: &str, name: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut name) = name.strip_prefix(first) else { return false };
@@ -361,7 +360,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
         policy.check_batch("gpt", &keyed(&format!("    provider: openai\n{ids}")), 1).unwrap();
         insta::assert_snapshot!(told(policy.check_batch("gpt", &keyed("    provider: openai\n    api_key: ${{ KEY }}\n"), 1)), @r"
         the target `gpt` has a static key, and the policy allows none
-        hint: write `auth` instead of the key (docs/keyless.md), or take `keyless: required` out of `.run-evals.yml` of the runner repository
+        hint: write `auth` instead of the key (docs/keyless.md), or remove `keyless: required` from `.run-evals.yml` of the runner repository
         ");
         assert!(policy.check_rollouts(1).is_err());
         insta::assert_snapshot!(problem("keyless: true\n"), @r"
@@ -371,7 +370,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
          1 | keyless: true
            |          ^^^^
 
-        hint: take the line away to allow static keys
+        hint: remove the line to allow static keys
         ");
     }
 
@@ -406,8 +405,8 @@ allowed_senders: [Octocat, 'my-app[bot]']
 
     #[test]
     fn an_empty_list_allows_nothing_and_an_empty_file_everything() {
-        let nobody = policy("allowed_senders: []\n");
-        insta::assert_snapshot!(told(nobody.check_sender("octocat")), @r"
+        let empty = policy("allowed_senders: []\n");
+        insta::assert_snapshot!(told(empty.check_sender("octocat")), @r"
         `octocat` may not start runs here
         hint: `allowed_senders` in `.run-evals.yml` of the runner repository allows nothing
         ");
@@ -451,7 +450,7 @@ allowed_senders: [Octocat, 'my-app[bot]']
          4 | allowed_models:
            | ^^^^^^^^^^^^^^
 
-        hint: give it a value, or take the line away to set no limit
+        hint: give it a value, or remove the line to set no limit
 
         error: unknown key `allowed_target`
           --> .run-evals.yml:1:1

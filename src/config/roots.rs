@@ -30,8 +30,8 @@ impl Roots {
         Self { dirs, is_bundle: false }
     }
 
-    /// The same for the references of a suite in `dir`. Those of a bundle end at the bundle: it may be a stranger's, and what is
-    /// around it is not.
+    /// The same for a suite in `dir`. In a bundle the roots end at the bundle: it may be untrusted, and must not read the
+    /// directories around it.
     pub fn of_suite(dir: &Path, cwd: &Path) -> Self {
         let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_path_buf());
         let Some(bundle) = absolute.ancestors().find(|dir| is_bundle(dir)) else {
@@ -41,7 +41,7 @@ impl Roots {
         Self { dirs: dirs.map(Path::to_path_buf).collect(), is_bundle: true }
     }
 
-    /// Whether these are directories of a bundle.
+    /// Whether these directories belong to a bundle.
     pub fn is_bundle(&self) -> bool {
         self.is_bundle
     }
@@ -51,7 +51,7 @@ impl Roots {
         self.dirs.iter().map(PathBuf::as_path)
     }
 
-    /// The directories, as a message names them.
+    /// The directories, for messages.
     pub fn listed(&self, cwd: &Path) -> String {
         let name = |dir: &PathBuf| match shown(dir, cwd) {
             here if here.as_os_str().is_empty() => "`.`".to_owned(),
@@ -60,14 +60,14 @@ impl Roots {
         self.dirs.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether a path, links resolved, lies in one of them.
+    /// Whether a path, with links resolved, is inside one of them.
     pub fn contain(&self, path: &Path) -> bool {
         let Ok(real) = path.canonicalize() else { return false };
         self.dirs.iter().filter_map(|dir| dir.canonicalize().ok()).any(|dir| real.starts_with(dir))
     }
 }
 
-/// Whether a directory has the manifest of a bundle, of whatever version.
+/// Whether a directory has the manifest of a bundle, of any version.
 fn is_bundle(dir: &Path) -> bool {
     const LARGEST: u64 = 64 << 20;
     if !dir.join("eval.yaml").exists() {
@@ -78,7 +78,7 @@ fn is_bundle(dir: &Path) -> bool {
     manifest["format"].is_u64() && manifest["run_evals"].is_string() && manifest["files"].is_array()
 }
 
-/// The nearest directory upwards that is a git repository, or a work tree of one.
+/// The nearest parent directory that is a git repository or work tree.
 pub fn git_root(dir: &Path) -> Option<&Path> {
     dir.ancestors().find(|ancestor| ancestor.join(".git").exists())
 }

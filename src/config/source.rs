@@ -1,11 +1,11 @@
-//! A file that was read, and places in it.
+//! A source file, and positions in it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::{Invalid, Problems};
 
-/// A file that was read.
+/// A source file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Source {
     /// As the user would name it.
@@ -20,7 +20,7 @@ impl Source {
         Self { path: path.into(), text: text.into() }
     }
 
-    /// The bytes of a file as text, without a byte order mark; an error stands at the first byte that is not UTF-8.
+    /// The bytes of a file as text, without a byte order mark; the error points at the first byte that is not UTF-8.
     pub fn decode(path: impl Into<PathBuf>, bytes: Vec<u8>) -> Result<Self, Invalid> {
         let path = path.into();
         let error = match String::from_utf8(bytes) {
@@ -50,7 +50,7 @@ impl Source {
     }
 }
 
-/// Where something stands in a file; line and column count from 1, in characters.
+/// A position in a file; line and column count from 1, in characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Span {
     /// The file.
@@ -59,7 +59,7 @@ pub struct Span {
     pub line: u32,
     /// The column.
     pub column: u32,
-    /// How many characters of the line it covers.
+    /// The width in characters.
     pub width: u32,
 }
 

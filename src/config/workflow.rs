@@ -1,14 +1,14 @@
-//! What a workflow file says about dispatches: its `workflow_dispatch` inputs, and the job that calls the models. Enough to find
-//! problems before a dispatch.
+//! What a workflow file says about dispatches: its `workflow_dispatch` inputs, and the job that calls the models. It reads
+//! only enough to find problems before a dispatch.
 
 use super::{Document, Invalid, Node, NodeValue};
 
 /// The inputs of a workflow that can be dispatched.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkflowInputs {
-    /// All names, in the file's order.
+    /// All names, in file order.
     pub declared: Vec<String>,
-    /// Those that a dispatch must give.
+    /// The required ones.
     pub required: Vec<String>,
 }
 
@@ -42,14 +42,14 @@ pub struct RunnerJob {
     pub uses: String,
     /// The environment that holds the keys.
     pub environment: Option<String>,
-    /// Variables that the step gets, with their expressions; of a reusable workflow the secrets that are passed.
+    /// The variables of the step with their expressions; for a reusable workflow, the secrets passed to it.
     pub env: Vec<(String, String)>,
     /// Whether it has `id-token: write`.
     pub may_request_identity: bool,
 }
 
 impl RunnerJob {
-    /// The environment of the reusable workflow, unless its caller names another one.
+    /// The environment of the reusable workflow, unless its caller names another.
     const DEFAULT_ENVIRONMENT: &str = "run-evals";
 
     /// Finds the job that runs `mode: run`, or that calls the reusable workflow.
@@ -90,7 +90,7 @@ impl RunnerJob {
         Some(Self { uses, environment, env: texts(get(job, "secrets")), may_request_identity })
     }
 
-    /// The expression of a variable, if the step gets it.
+    /// The expression of a variable, if the step sets it.
     pub fn variable(&self, name: &str) -> Option<&str> {
         self.env.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }

@@ -1,6 +1,6 @@
 //! YAML text → a tree of nodes.
 //!
-//! Scalars mean what YAML 1.2's core schema says (`no` is a string), as in AgentV's own parser.
+//! Scalars follow YAML 1.2's core schema (`no` is a string), as in AgentV's parser.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -12,24 +12,24 @@ use super::merge::merge_keys;
 use super::yaml_hints;
 use super::{Invalid, Key, Node, NodeValue, Problems, Source, Span};
 
-/// The most nodes that anchors and aliases may multiply a document to.
+/// The most nodes that a document may expand to through aliases.
 const MOST_NODES: usize = 1_000_000;
-/// The most text that anchors and aliases may repeat.
+/// The most text that aliases may repeat.
 const MOST_REPEATED_MIB: usize = 64;
 /// The deepest nesting, so that a hostile file cannot overflow the stack.
 const DEEPEST: usize = 128;
 
-/// A file and what it says.
+/// A parsed file.
 #[derive(Debug, Clone)]
 pub struct Document {
     /// The file.
     pub source: Arc<Source>,
-    /// Its one document.
+    /// Its only document.
     pub root: Node,
 }
 
 impl Document {
-    /// Parses YAML, of which JSON is a part, with merge keys as in AgentV. `path` is only for messages.
+    /// Parses YAML (or JSON), with merge keys as in AgentV. `path` is only for messages.
     pub fn parse(path: impl Into<PathBuf>, text: impl Into<String>) -> Result<Self, Invalid> {
         let source = Arc::new(Source::new(path, text));
         let mut problems = Problems::default();
@@ -115,7 +115,7 @@ impl Loader<'_> {
                     return Err((span, "an alias inside its own anchor".to_owned()));
                 };
                 let size = Size::of(node);
-                // Counted before it is copied.
+                // Count before copying.
                 self.count(size, &span)?;
                 return Ok(self.anchors[&id].clone());
             }
@@ -198,7 +198,7 @@ impl Loader<'_> {
         let line = at.start.line().clamp(1, self.lines);
         let width =
             if at.end.line() == at.start.line() { at.end.col().saturating_sub(at.start.col()) } else { 1 };
-        // What is missing at the end of the file is missing at the end of its last line.
+        // An error at the end of the file points at the end of its last line.
         let last = || self.source.text.lines().last().map_or(0, |text| text.chars().count());
         let column = if line == at.start.line() { at.start.col() + 1 } else { last().max(1) };
         let small = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
@@ -211,7 +211,7 @@ impl Loader<'_> {
     }
 }
 
-/// How much a node takes to copy.
+/// The cost of copying a node.
 #[derive(Clone, Copy)]
 struct Size {
     nodes: usize,

@@ -1,6 +1,6 @@
-//! Hints for text that is not YAML: what people write that the parser's message does not explain.
+//! Hints for invalid YAML: common mistakes that the parser's message does not explain.
 
-/// The fix for an error on this line, counted from 1, if the text shows a common mistake there or on the line after it.
+/// The fix for an error on this line, counted from 1, if that line or the next shows a common mistake.
 pub(super) fn hint(text: &str, line: u32) -> Option<String> {
     let first = (line as usize).saturating_sub(1);
     let near = || text.lines().enumerate().skip(first).take(2);

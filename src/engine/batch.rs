@@ -1,4 +1,4 @@
-//! A suite, or a file of requests, becomes one batch archive. Same input and same batch id, same bytes.
+//! Turns a suite or a requests file into one batch archive. Same input and batch id, same bytes.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -16,14 +16,14 @@ use crate::util::WorkDir;
 
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// A batch archive, ready to be handed over; its temporary directory goes with it.
+/// A batch archive, ready for hand-over; it owns its temporary directory.
 #[derive(Debug)]
 pub struct PlannedBatch {
-    /// Its id without what tells it apart from the batches of other targets.
+    /// Its id without the suffix for its target.
     pub run_id: BatchId,
-    /// What it says of itself.
+    /// Its manifest.
     pub manifest: BatchManifest,
-    /// Where it is.
+    /// Its path.
     pub archive: PathBuf,
     /// Its digest.
     pub sha256: Digest,
@@ -31,36 +31,36 @@ pub struct PlannedBatch {
 }
 
 impl PlannedBatch {
-    /// Its requests as JSONL, which outlive the batch.
+    /// Its requests as JSONL; the open file outlives the batch.
     pub fn requests(&self) -> anyhow::Result<File> {
         File::open(self.temporary.path().join("requests.jsonl"))
             .context("cannot read the requests of the batch")
     }
 }
 
-/// What a batch is for.
+/// The purpose of a batch.
 #[derive(Debug, Clone, Copy)]
 pub struct Purpose<'t> {
-    /// Which of the runner's targets serves it.
+    /// The runner's target that serves it.
     pub target: &'t str,
-    /// What tells it apart from the batches of other targets.
+    /// The suffix that distinguishes it from the batches of other targets.
     pub label: &'t str,
     /// How many shards it is split into.
     pub sharding: Sharding,
 }
 
-/// How the batches of one command are named.
+/// How to name the batches of one command.
 #[derive(Debug, Clone)]
 pub struct BatchName {
-    /// As the user asks; otherwise the time and the digest of the requests.
+    /// The user's choice; by default the time and the digest of the requests.
     pub given: Option<BatchId>,
-    /// With several targets there is one batch each, which has the target's name at its end.
+    /// Whether the target's name is appended, because there are several targets.
     pub one_of_several: bool,
     /// How many earlier names were taken: commands with equal requests may start in the same second.
     pub taken: u32,
 }
 
-/// The batch of these tests of a suite, each so often, for one target.
+/// Plans the batch of a suite's tests, with the number of trials, for one target.
 pub fn plan_suite(
     suite: &Suite,
     tests: &[&TestCase],
@@ -95,8 +95,8 @@ pub(super) fn request_of(test: &TestCase, replicate: u32) -> Request {
     }
 }
 
-/// The batch of a file with one request per line, for one target. Attachments lie in `files`, by digest, if there is such a
-/// directory.
+/// Plans the batch of a requests file, for one target. Attachments are in `files`, by digest, if
+/// given.
 pub fn plan_requests(
     path: &Path,
     files: Option<&Path>,
@@ -135,7 +135,7 @@ pub fn plan_requests(
                 draft.files.extend(paths);
             }
             None if !request.files.is_empty() => {
-                let hint = "attachments travel with suites: use an EVAL.yaml";
+                let hint = "attachments need a suite: use an EVAL.yaml";
                 return Err(invalid(&"`files` in a requests file", None, hint).into());
             }
             None => {}
@@ -155,7 +155,7 @@ pub fn plan_requests(
     draft.finish(purpose, name, Provenance { suite })
 }
 
-/// A batch while its requests are written.
+/// A batch whose requests are being written.
 struct Draft {
     temporary: WorkDir,
     requests: BufWriter<File>,
@@ -167,7 +167,7 @@ struct Draft {
 
 impl Draft {
     fn new() -> anyhow::Result<Self> {
-        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+        let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let requests = File::create(temporary.path().join("requests.jsonl"))?;
         let requests = BufWriter::with_capacity(1 << 16, requests);
         Ok(Self { temporary, requests, hasher: Sha256::new(), count: 0, bytes: 0, files: BTreeMap::new() })
@@ -219,8 +219,8 @@ impl Draft {
     }
 }
 
-/// `<utc yyyymmdd-hhmmss>-<8 hex of the digest of requests and target>`: the same requests often start for several
-/// targets in the same second, on machines that do not know each other.
+/// `<utc yyyymmdd-hhmmss>-<8 hex of the digest of requests and target>`: the same requests often start for several targets in
+/// the same second, on independent machines.
 fn default_id(requests: Digest, target: &str, taken: u32) -> anyhow::Result<BatchId> {
     let requests = Digest::of(format!("{requests} {target}").as_bytes());
     let time = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
@@ -228,7 +228,7 @@ fn default_id(requests: Digest, target: &str, taken: u32) -> anyhow::Result<Batc
     Ok(format!("{time}-{}{again}", &requests.to_string()[..8]).parse()?)
 }
 
-/// `<id>-<target>`, with the target's name as an id may have it.
+/// `<id>-<target>`, with the target's name converted to legal characters.
 fn id_of_target(id: &BatchId, target: &str) -> Result<BatchId, Failure> {
     let legal = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let target: String = target.chars().map(legal).collect();

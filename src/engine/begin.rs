@@ -1,4 +1,4 @@
-//! Begins a run: with the batches of a run that was interrupted, if there is one like it, otherwise with new ones.
+//! Begins a run: continues an equal interrupted run if there is one, otherwise starts new batches.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -11,15 +11,15 @@ use super::started::{self, RunLock, StartedBatch, StartedRun};
 use super::submit::StoredBatch;
 use crate::model::{BatchId, RemoteTarget, Target};
 
-/// The run that an execution works on, and the right to do so.
+/// The run of an execution, and its lock.
 pub(super) struct OwnRun {
     pub(super) run: StartedRun,
-    /// Nothing where another command works on the same run.
+    /// `None` if another command works on the same run.
     _lock: Option<RunLock>,
 }
 
 impl Execution {
-    /// Stores the batches of a plan. If a run with equal requests and targets was interrupted, it is continued instead, unless the
+    /// Stores the batches of a plan. If a run with equal requests and targets was interrupted, continues it instead, unless the
     /// command names a batch or `is_new`.
     pub async fn begin(
         &mut self,
@@ -36,7 +36,7 @@ impl Execution {
         if let Some((run, lock, its_batches)) = interrupted {
             let age = Timestamp::now().duration_since(run.at);
             let message = format!(
-                "continuing the run `{}`, which was interrupted (started {} ago); `--new` starts over",
+                "continuing the interrupted run `{}` (started {} ago); `--new` starts over",
                 run.run_id,
                 rounded(age)
             );
@@ -59,7 +59,7 @@ impl Execution {
         Ok(stored)
     }
 
-    /// The newest run like this one that was interrupted, locked, with its batches.
+    /// The newest interrupted run that is equal to this one, locked, with its batches.
     async fn find_interrupted(
         &self,
         plan: &Plan,
@@ -72,7 +72,7 @@ impl Execution {
             }
             if !is_own {
                 let message = format!(
-                    "the run `{}` in `{}` was interrupted, but this user did not create that exchange there: `--batch-id {0}` continues it",
+                    "the run `{}` in `{}` was interrupted, but this user did not create that exchange: `--batch-id {0}` continues it",
                     run.run_id,
                     self.exchange.shown().display()
                 );
@@ -88,7 +88,7 @@ impl Execution {
         Ok(None)
     }
 
-    /// Whether the targets of runner repositories are still what they were when the run started.
+    /// Whether the runner repositories' targets are unchanged since the run started.
     async fn runs_on_the_same(
         &self,
         run: &StartedRun,
@@ -107,12 +107,12 @@ impl Execution {
     }
 
     fn dispatcher(&self, target: &RemoteTarget) -> anyhow::Result<Dispatcher> {
-        let Some(github) = &self.github else { anyhow::bail!("no way to GitHub was given") };
+        let Some(github) = &self.github else { anyhow::bail!("access to GitHub is not configured") };
         let client = github.client(&self.observer)?;
         Dispatcher::new(client, github, &self.exchange, &target.results, &self.observer)
     }
 
-    /// Notes what the target of a runner repository is, before its workflow starts.
+    /// Records the target of a runner repository before its workflow starts.
     pub(super) fn note_runner_target(
         &mut self,
         id: &BatchId,
@@ -127,7 +127,7 @@ impl Execution {
         Ok(())
     }
 
-    /// Notes that the results of these batches were reported.
+    /// Records that the results of these batches were reported.
     pub(super) fn note_reported(&self, ids: &[BatchId]) -> anyhow::Result<()> {
         started::report(&self.exchange, ids)
     }

@@ -1,7 +1,7 @@
-//! `clean`: old results, old batches of the exchange, and their branches in runner repositories.
+//! `clean`: deletes old results, old batches of the exchange, and their branches in runner repositories.
 //!
-//! Only what run-evals wrote is deleted: known files of results directories in the default place, batches of the exchange, and branches
-//! that this exchange's records name, if this user created the exchange.
+//! It deletes only what run-evals wrote: known files of results directories in the default place, batches of the exchange, and
+//! branches named in this exchange's records, if this user created the exchange.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,26 +24,26 @@ use crate::report::{PREDICATE_FILE, RESULT_FILES, STATEMENT_FILE};
 use crate::util::durable;
 use crate::util::process_env::ProcessEnv;
 
-/// How long a branch is tried to be deleted.
+/// How long to retry deleting a branch.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// A file of a results directory that is not a part of the results.
+/// A file of a results directory that is not part of the results.
 const REPORT_FILE: &str = "report.html";
 
-/// What is cleaned.
+/// What to clean.
 pub struct Clean {
     pub older_than: Duration,
-    /// Whether batches that never reported a result go too.
+    /// Whether to delete batches that never reported a result, too.
     pub unfinished: bool,
     pub exchange: PathBuf,
     pub github: Access,
 }
 
-/// What can be deleted, and what is kept although it is old.
+/// What can be deleted, and which old data is kept.
 pub struct Cleanup {
     results: Vec<PathBuf>,
     batches: Vec<OldBatch>,
     started: Vec<StartedRun>,
-    /// Why something old is kept, in a line each.
+    /// Why old data is kept, one line each.
     pub kept: Vec<String>,
     exchange: Option<LocalExchange>,
     github: GithubSettings,
@@ -52,13 +52,13 @@ pub struct Cleanup {
 
 struct OldBatch {
     id: BatchId,
-    /// What was dispatched of it, if its branches are deleted too.
+    /// Its dispatch record, if its branches are deleted, too.
     record: Option<Record>,
     is_unfinished: bool,
 }
 
 impl Clean {
-    /// Finds what is old; nothing is changed.
+    /// Finds old data; changes nothing.
     pub fn find(self, env: &ProcessEnv, observer: Arc<dyn Observer>) -> anyhow::Result<Cleanup> {
         let age = SignedDuration::try_from(self.older_than)?;
         let before = Timestamp::now().checked_sub(age).unwrap_or(Timestamp::MIN);
@@ -77,7 +77,7 @@ impl Clean {
             observer,
         };
         for run in runs::list()? {
-            // A directory that `--output` named is the user's.
+            // A directory given by `--output` belongs to the user.
             if run.at.is_some_and(|at| at < before)
                 && run.results == Path::new(DEFAULT_RESULTS).join(&run.run)
             {
@@ -128,9 +128,7 @@ impl Cleanup {
             }
             let is_unfinished = run.is_some() || view.collected(&id)?.is_none();
             if is_unfinished && !unfinished {
-                self.kept.push(format!(
-                    "batch `{id}`: it is not collected completely (`--unfinished` deletes it)"
-                ));
+                self.kept.push(format!("batch `{id}`: not completely collected (`--unfinished` deletes it)"));
                 continue;
             }
             let record = record.filter(|record| {
@@ -152,7 +150,7 @@ impl Cleanup {
         Ok(())
     }
 
-    /// What is deleted, in a line each.
+    /// What is deleted, one line each.
     pub fn lines(&self) -> Vec<String> {
         let results =
             self.results.iter().map(|dir| format!("results {}", printable(&dir.display().to_string())));
@@ -160,7 +158,7 @@ impl Cleanup {
             let branches = record.iter().flat_map(|record| {
                 let repo = printable(&record.repo);
                 let handover = record.is_on_a_branch().then(|| {
-                    // That of a batch which was collected completely is usually gone already.
+                    // The branch of a completely collected batch is usually gone already.
                     let condition = if *is_unfinished { "" } else { ", if it still exists" };
                     let branch = crate::protocol::names::handover_branch(&record.batch_id);
                     format!("branch {} of {repo}{condition}", printable(&branch))
@@ -174,12 +172,13 @@ impl Cleanup {
         results.chain(batches).collect()
     }
 
-    /// Deletes it. A branch that cannot be deleted is a warning, and its batch stays so that the next command finds it.
+    /// Deletes it. If a branch cannot be deleted, warns and keeps the batch, so that the next command finds it.
     pub async fn delete(self) -> anyhow::Result<()> {
         for dir in &self.results {
             if let Some(left) = delete_results(dir)? {
                 let dir = printable(&dir.display().to_string());
-                self.observer.warning(&format!("`{dir}` stays, because `{left}` is not a file of run-evals"));
+                self.observer
+                    .warning(&format!("`{dir}` was kept, because `{left}` is not a file of run-evals"));
             }
         }
         let Some(exchange) = &self.exchange else { return Ok(()) };
@@ -189,7 +188,7 @@ impl Cleanup {
         for OldBatch { id, record, .. } in &self.batches {
             if let Some(record) = record {
                 if let Err(error) = self.delete_branches(exchange, record).await {
-                    self.observer.warning(&format!("batch `{id}` stays: {error:#}"));
+                    self.observer.warning(&format!("batch `{id}` was kept: {error:#}"));
                     continue;
                 }
                 record.delete(exchange)?;
@@ -216,7 +215,7 @@ impl Cleanup {
     }
 }
 
-/// The exchange as the batch of a record uses it.
+/// The exchange with the settings of a batch's record.
 fn of_record(exchange: &LocalExchange, record: Option<&Record>) -> anyhow::Result<LocalExchange> {
     let view = LocalExchange::open(exchange.shown())?;
     Ok(match record.map(|record| &record.results) {
@@ -232,7 +231,7 @@ fn results_branch(record: &Record) -> Option<String> {
     }
 }
 
-/// Deletes the files of a results directory, and the directory if nothing else is in it; otherwise names what is.
+/// Deletes the files of a results directory, and the directory if it is then empty; otherwise names a remaining file.
 fn delete_results(dir: &Path) -> anyhow::Result<Option<String>> {
     for name in RESULT_FILES.into_iter().chain([RUN_FILE, REPORT_FILE, STATEMENT_FILE, PREDICATE_FILE]) {
         durable::remove_file(&dir.join(name))?;

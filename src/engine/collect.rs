@@ -1,8 +1,8 @@
-//! Rows of results become `responses.jsonl`: in request order, every request exactly once.
+//! Turns result rows into `responses.jsonl`: in request order, every request exactly once.
 //!
-//! Rows lie in the order in which they arrived, and a request that was called again has several; the last one counts.
-//! Rows that do not answer the batch are left out and told. What was accepted of a batch that is complete is remembered,
-//! so that a later collection shows the same.
+//! Rows are in order of arrival, and a request that was called again has several; the last one counts. Rows that do not belong to
+//! the batch are left out and reported. The accepted rows of a complete batch are remembered, so that a later collection shows
+//! the same.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -21,20 +21,20 @@ use crate::protocol::{Stop, Totals, unsealed};
 use crate::report::{FailureGroup, ModelSummary, TargetSummary};
 use crate::util::{WorkDir, regular_file};
 
-/// What was collected.
+/// The result of a collection.
 #[derive(Debug)]
 pub struct Collection {
     /// The counts, times and failures.
     pub summary: TargetSummary,
-    /// Whether a later run may answer more.
+    /// Whether another run may add responses.
     pub resumable: bool,
-    /// How many requests have no row, and no id that is known here.
+    /// How many requests have no row and no known id.
     pub missing: u64,
-    /// What a user should know of the results.
+    /// Warnings about the results.
     pub warnings: Vec<String>,
 }
 
-/// The part of a row that is counted.
+/// The fields of a row that are counted.
 #[derive(Debug, Deserialize)]
 struct CollectedRow {
     id: String,
@@ -51,7 +51,7 @@ struct CollectedRow {
     error: Option<ErrorInfo>,
 }
 
-/// Writes the responses of a batch to `out`, in request order. What is `known` of it goes before what its results say.
+/// Writes the responses of a batch to `out`, in request order. `known` takes precedence over the results' own manifest.
 pub fn collect(
     exchange: &LocalExchange,
     batch_id: &BatchId,
@@ -61,7 +61,7 @@ pub fn collect(
     collect_some(exchange, batch_id, known, None, out)
 }
 
-/// What one shard of a batch came to.
+/// The result of one shard.
 pub fn collect_shard(exchange: &LocalExchange, batch_id: &BatchId, shard: u32) -> anyhow::Result<Collection> {
     collect_some(exchange, batch_id, None, Some(shard), &mut std::io::sink())
 }
@@ -74,7 +74,7 @@ fn collect_some(
     only: Option<u32>,
     out: &mut dyn std::io::Write,
 ) -> anyhow::Result<Collection> {
-    let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+    let temporary = WorkDir::new().context("cannot create a temporary directory")?;
     let batch = Batch::find(exchange, batch_id, known, temporary.path())?;
     let BatchIdentity { shards, sha256, ref target, ref dispatched_as, .. } = batch.known;
     let results = exchange.results_manifest(batch_id)?;
@@ -126,7 +126,7 @@ fn collect_some(
         let collected = Collected::new(sha256, target, shards, requests);
         exchange.remember_collected(batch_id, &collected, &marks)?;
     }
-    // Of a batch that was collected before, rows that were bettered before they were accepted are strangers too.
+    // In a batch that was collected before, rows that were superseded before being accepted are strangers, too.
     let strangers = if batch.is_collected && missing == 0 { Strangers::default() } else { rows.strangers };
     let mut warnings: Vec<String> = strangers.warning(batch_id).into_iter().collect();
     if missing > 0 {
@@ -151,7 +151,7 @@ fn collect_some(
     Ok(Collection { summary, resumable, missing, warnings })
 }
 
-/// What the responses of a batch in this part of a file came to.
+/// Summarizes the responses of a batch in this part of a file.
 pub(super) fn summarize(
     responses: &Path,
     range: std::ops::Range<u64>,
@@ -168,7 +168,7 @@ pub(super) fn summarize(
     Ok(tally.summary(batch.clone()))
 }
 
-/// A row with the dispatcher's name of the target; the runner's own goes beside it. All other bytes stay as they are.
+/// A row with the dispatcher's target name, and the runner's own beside it. All other bytes stay the same.
 fn renamed(line: &[u8], name: &str) -> anyhow::Result<Vec<u8>> {
     #[derive(Deserialize)]
     struct Target<'l> {
@@ -178,19 +178,19 @@ fn renamed(line: &[u8], name: &str) -> anyhow::Result<Vec<u8>> {
     let line = std::str::from_utf8(line).context("a row of the results is not UTF-8")?;
     let row: Target<'_> = serde_json::from_str(line).context("cannot read a row of the results")?;
     let (runner, name) = (row.target.get(), serde_json::to_string(name)?);
-    // It is a part of the line.
+    // It is a slice of the line.
     let at = runner.as_ptr() as usize - line.as_ptr() as usize;
     let (before, after) = (&line[..at], &line[at + runner.len()..]);
     Ok(format!("{before}{name},\"runner_target\":{runner}{after}").into_bytes())
 }
 
-/// The shards in which a request has no row yet, or only one that a later run may better.
+/// The shards with requests that have no row, or only one that a retry may improve.
 pub(super) fn unsettled_shards(
     exchange: &LocalExchange,
     batch_id: &BatchId,
     known: &BatchIdentity,
 ) -> anyhow::Result<Vec<u32>> {
-    let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+    let temporary = WorkDir::new().context("cannot create a temporary directory")?;
     let batch = Batch::find(exchange, batch_id, Some(known), temporary.path())?;
     let rows = Rows::find(exchange, batch_id, &batch, &temporary.path().join("rows.jsonl"))?;
     let shards = batch.known.shards.max(1);

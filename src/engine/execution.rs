@@ -1,4 +1,4 @@
-//! One execution: batches are stored (`submit`), run here or on GitHub (`wait`), collected, graded and written (`finish`).
+//! One execution: stores batches (`submit`), runs them here or on GitHub (`wait`), then collects, grades and writes (`finish`).
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,36 +18,36 @@ use crate::protocol::RunnerOptions;
 use crate::runner::RunOptions;
 use crate::util::process_env::ProcessEnv;
 
-/// The batches of one command on their way to responses and scores. Budget, requests and time are for all of them.
+/// The batches of one command, from storing to scores. All share one budget, request limit and deadline.
 pub struct Execution {
     pub(super) exchange: LocalExchange,
     pub(super) observer: Arc<dyn Observer>,
-    /// How runner repositories are reached; batches for models that are called from here need none.
+    /// How to reach runner repositories; not needed for models that are called from here.
     pub(super) github: Option<GithubSettings>,
-    /// Whether the ids of the batches were just made, so that no other machine knows them.
+    /// Whether the batch ids are new, so that no other machine knows them.
     pub(super) has_new_id: bool,
-    /// What was asked for.
+    /// The requested limits.
     pub(super) limits: RunOptions,
-    /// What is left of it.
+    /// What is left of them.
     pub(super) left: RunOptions,
     pub(super) stop: Option<StopSignal>,
-    /// Whether journals stay when their batches are collected completely.
+    /// Whether to keep journals of completely collected batches.
     pub(super) keeps_journals: bool,
     /// Batches of the local exchange that are collected completely.
     pub(super) complete: Vec<CompleteBatch>,
     /// Batches on GitHub that are collected completely.
     pub(super) complete_remote: Vec<RemoteBatch>,
-    /// Why workflow runs have left requests without a response, in a line each.
+    /// Why workflow runs left requests without a response, one line each.
     pub(super) reasons: Vec<String>,
-    /// The run that an interrupted command would be continued by.
+    /// The run by which an interrupted command would be continued.
     pub(super) own_run: Option<OwnRun>,
     /// When it began.
     pub(super) began: jiff::Timestamp,
-    /// Which grades of models are asked for again.
+    /// Which grades to request again.
     pub(super) ask_again: AskAgain,
 }
 
-/// How batches reach runner repositories.
+/// How to send batches to runner repositories.
 #[derive(Debug, Clone)]
 pub(super) struct GithubSettings {
     pub(super) access: Access,
@@ -56,14 +56,14 @@ pub(super) struct GithubSettings {
     pub(super) limits: RunnerOptions,
 }
 
-/// When the execution is asked to stop.
+/// Signals the execution to stop.
 #[derive(Clone)]
 pub(super) struct StopSignal {
-    /// Changes when it is asked to stop.
+    /// Changes on a request to stop.
     pub(super) requested: watch::Receiver<bool>,
-    /// How often it was asked, where batches run on GitHub.
+    /// The number of interrupts, if batches run on GitHub.
     pub(super) interrupts: Option<watch::Receiver<u32>>,
-    /// When the waiting began.
+    /// When waiting began.
     pub(super) since: Instant,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct StopSignal {
 pub(super) struct CompleteBatch {
     pub(super) id: BatchId,
     pub(super) hold: Hold,
-    /// Whether the results branch has everything that the journal has.
+    /// Whether everything in the journal is on the results branch.
     pub(super) is_published: bool,
 }
 
@@ -102,14 +102,14 @@ impl Execution {
         }
     }
 
-    /// The same, stopped by the caller instead of by signals to the process.
+    /// The same, stopped by the caller instead of by signals.
     #[must_use]
     pub fn stopped_by(mut self, requested: watch::Receiver<bool>) -> Self {
         self.stop = Some(StopSignal { requested, interrupts: None, since: Instant::now() });
         self
     }
 
-    /// The same, but journals stay until the caller deletes them.
+    /// The same, but the caller deletes the journals.
     #[must_use]
     pub fn keeping_journals(mut self) -> Self {
         self.keeps_journals = true;
@@ -121,12 +121,12 @@ impl Execution {
         &self.exchange
     }
 
-    /// The first reason why a workflow run has left requests without a response.
+    /// The first reason why a workflow run left requests without a response.
     pub fn reason(&self) -> Option<&str> {
         self.reasons.first().map(String::as_str)
     }
 
-    /// Listens to signals from here on; `remote`: some batches run on GitHub.
+    /// Listens to signals from now on; `remote`: some batches run on GitHub.
     pub(super) fn listen(&mut self, remote: bool) -> anyhow::Result<StopSignal> {
         if let Some(stop) = &self.stop {
             return Ok(stop.clone());
@@ -140,12 +140,12 @@ impl Execution {
     }
 }
 
-/// The responses of a batch, to be graded.
+/// The responses of a batch to grade.
 pub(super) struct ToGrade {
     pub(super) target: String,
-    /// What resumes it.
+    /// The run id that resumes it.
     pub(super) run_id: BatchId,
     pub(super) batch_id: BatchId,
-    /// Where they are in the file of all responses.
+    /// Their range in the file of all responses.
     pub(super) range: Range<u64>,
 }

@@ -1,4 +1,4 @@
-//! The end of an execution: responses are waited for, graded where that is asked for, and put in place.
+//! Finishes an execution: waits for responses, grades them if requested, and writes the output.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -16,16 +16,16 @@ use crate::git::Repository;
 use crate::model::BatchId;
 use crate::report::{Summary, TargetSummary};
 
-/// What an execution has left in its output.
+/// The result of an execution.
 pub struct Finished {
     /// The figures.
     pub summary: Summary,
-    /// Why the responses are not graded although they should be.
+    /// Why the responses were not graded although requested.
     pub error: Option<anyhow::Error>,
 }
 
 impl Execution {
-    /// Waits for the batches, grades their responses as the plan says, and puts the files in place.
+    /// Waits for the batches, grades their responses according to the plan, and writes the files.
     pub async fn finish(
         &mut self,
         batches: Vec<SubmittedBatch>,
@@ -63,7 +63,7 @@ impl Execution {
         let mut summary = Summary::new(plan.and_then(Plan::name).map(ToOwned::to_owned), summaries);
         let mut error = None;
         if grading.is_some() && *stop.requested.borrow() {
-            self.observer.note("the answers are not graded, because the run was interrupted");
+            self.observer.note("the answers were not graded, because the run was interrupted");
         } else if let Some(grading) = grading {
             error = self.grade_into(grading, &to_grade, &mut output, &mut summary).await?;
         }
@@ -85,7 +85,7 @@ impl Execution {
         Ok(Finished { summary, error })
     }
 
-    /// Grades responses and adds their scores to the summary; an error of the grading leaves the responses without scores.
+    /// Grades responses and adds their scores to the summary; if grading fails, the responses have no scores.
     pub(super) async fn grade_into(
         &mut self,
         grading: &Grading,
@@ -102,7 +102,7 @@ impl Execution {
                 Ok(None)
             }
             Err(failed) => {
-                // The responses are kept all the same.
+                // Keep the responses anyway.
                 output.drop_scores();
                 Ok(Some(failed))
             }
@@ -110,7 +110,7 @@ impl Execution {
     }
 }
 
-/// A batch, as `run.json` has it.
+/// The batch entry of `run.json`.
 fn run_batch((summary, responses): (&TargetSummary, u64)) -> RunBatch {
     RunBatch {
         target: summary.target.clone(),
@@ -126,7 +126,7 @@ fn run_batch((summary, responses): (&TargetSummary, u64)) -> RunBatch {
     }
 }
 
-/// The commit of the repository around the working directory; nothing where there is none.
+/// The current commit of the surrounding repository; `None` outside of one.
 fn checked_out() -> Option<String> {
     let repository = Repository::around(Path::new(".")).ok().flatten()?;
     repository.commit_named("HEAD").ok().flatten().map(|commit| commit.to_string())

@@ -1,4 +1,4 @@
-//! Grades what was collected: here, and through a second batch where models grade.
+//! Grades the collected responses: here, and in a second batch for LLM graders.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,19 +17,19 @@ use crate::report::GraderUse;
 use crate::util::WorkDir;
 use crate::util::redact::Redactor;
 
-/// How responses are graded.
+/// How to grade responses.
 pub(super) struct Grading {
     suite: Arc<Suite>,
-    /// What the score of a test must reach that does not say so itself.
+    /// The default threshold of tests without one.
     pub(super) threshold: Option<f64>,
     commands: Arc<Commands>,
     pub(super) graders: Graders,
 }
 
 impl Grading {
-    /// What the options and the suite say together.
+    /// Combines the options and the suite.
     pub(super) fn new(options: &GradingOptions, suite: Arc<Suite>, env: &Env, graders: Graders) -> Self {
-        // No file of the checkout says where programs and proxies are.
+        // No file of the checkout may set paths or proxies.
         let usual = Commands::ENVIRONMENT.into_iter().map(|name| (name, env.process().get(name)));
         let allowed = options.grader_env.iter().map(|name| (name.as_str(), env.get(name)));
         let env_of_commands = usual
@@ -49,7 +49,7 @@ impl Grading {
 }
 
 impl Execution {
-    /// Grades the responses of each batch, and writes `scores.jsonl`. Returns what the models that grade took, for each batch.
+    /// Grades the responses of each batch, and writes `scores.jsonl`. Returns what the grading models used, for each batch.
     pub(super) async fn grade(
         &mut self,
         grading: &Grading,
@@ -60,7 +60,7 @@ impl Execution {
         let mut all_used = Vec::new();
         for batch in batches {
             let Some(responses) = output.responses_path() else { return Ok(Vec::new()) };
-            let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+            let temporary = WorkDir::new().context("cannot create a temporary directory")?;
             let rows = Rows {
                 suite: &grading.suite,
                 responses: &responses,
@@ -97,7 +97,7 @@ impl Execution {
     }
 }
 
-/// How many bytes a file has.
+/// The size of a file.
 pub(super) fn length(path: Option<&Path>) -> u64 {
     path.and_then(|path| std::fs::metadata(path).ok()).map_or(0, |metadata| metadata.len())
 }

@@ -1,4 +1,4 @@
-//! What several commands read before they start: environment, targets, limits.
+//! Inputs that several commands read before they start: environment, targets, exchange.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub fn environment(near: &Path, cwd: &Path) -> anyhow::Result<Env> {
     environment_but(near, cwd, |_| false)
 }
 
-/// The same without the `.env` files of directories that others write to.
+/// The same without the `.env` files of directories that others can write to.
 pub fn environment_but(near: &Path, cwd: &Path, is_foreign: impl Fn(&Path) -> bool) -> anyhow::Result<Env> {
     let mut env = Env::from_process();
     for dir in Roots::new(near, cwd).iter().filter(|dir| !is_foreign(dir)) {
@@ -26,7 +26,7 @@ pub fn environment_but(near: &Path, cwd: &Path, is_foreign: impl Fn(&Path) -> bo
     Ok(env)
 }
 
-/// The targets file that was named, or the nearest one.
+/// The given targets file, or the nearest one.
 pub fn targets_file(
     named: Option<&Path>,
     near: &Path,
@@ -38,7 +38,7 @@ pub fn targets_file(
     let path = found.ok_or_else(|| {
         let message = "no targets file: neither `targets.yaml` nor `.agentv/targets.yaml`";
         Failure::config(format!("{message} in {}", roots.listed(cwd)))
-            .hint("`run-evals init` writes one, and `--targets FILE` names another")
+            .hint("`run-evals init` writes one, and `--targets FILE` sets another")
     })?;
     let (targets, warnings) = TargetsFile::load(&path, &shown(&path, cwd))?;
     observer.warnings(&warnings);
@@ -51,14 +51,12 @@ pub fn runner_target(targets: &TargetsFile, name: &str, env: &Env) -> anyhow::Re
         Target::Runner(target) => Ok(*target),
         Target::Remote(target) => {
             let message = format!("target `{}` is a runner repository on GitHub, not a model", target.name);
-            Err(Failure::config(message)
-                .hint("choose a target with a model behind it with `--target`")
-                .into())
+            Err(Failure::config(message).hint("choose a target with a model: `--target NAME`").into())
         }
     }
 }
 
-/// The local exchange, made if need be. What lies beside the default one is not for the user's own repository.
+/// The local exchange, created if necessary. The default one is hidden from the user's own repository.
 pub fn exchange(path: &Path) -> anyhow::Result<LocalExchange> {
     let exchange = LocalExchange::open_or_create(path)?;
     if path.ends_with(LocalExchange::DEFAULT_PATH)
@@ -69,8 +67,8 @@ pub fn exchange(path: &Path) -> anyhow::Result<LocalExchange> {
     Ok(exchange)
 }
 
-/// The exchange of a command that AgentV starts, in whatever directory: where a command in the home of the targets file
-/// would have it.
+/// The exchange of a command that AgentV starts in any directory: the one that a command in the targets file's directory would
+/// use.
 pub fn exchange_of(targets: &TargetsFile) -> PathBuf {
     targets.home().join(LocalExchange::DEFAULT_PATH)
 }

@@ -28,15 +28,15 @@ use crate::report::{GraderUse, TargetSummary};
 use crate::runner;
 use crate::util::durable;
 
-/// The folder of an exchange that says which target answered each batch of grades.
+/// The folder of an exchange that records which target answered each batch of grades.
 const GRADERS: &str = "graders";
 
-/// The targets that grade: for each target of the answers, and for each name that a grader may have of its own.
+/// The grader targets: for each target of the answers and each target name of a grader.
 #[derive(Default)]
 pub(super) struct Graders(BTreeMap<(String, Option<String>), (Target, Sharding)>);
 
 impl Graders {
-    /// Finds all that the suite's graders need, before the first call is made.
+    /// Resolves all targets that the suite's graders need, before the first call.
     pub(super) fn find(
         suite: &Suite,
         targets: &[(&str, &Target)],
@@ -90,7 +90,7 @@ impl Graders {
         without_keys.map_or_else(|| file.resolve(name, env), Ok)
     }
 
-    /// Whether a model grades at all.
+    /// Whether no model grades.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -101,7 +101,7 @@ impl Graders {
     }
 }
 
-/// The target with this name: one of the file, or one of the runner repository's own that the answers come from.
+/// The target with this name: from the file, or from the runner repository that the answers come from.
 fn find_one(name: &str, answers: &Target, file: &TargetsFile, env: &Env) -> Result<Target, Failure> {
     let Target::Remote(repository) = answers else {
         return file.resolve(name, env).map_err(|failure| {
@@ -117,7 +117,7 @@ fn find_one(name: &str, answers: &Target, file: &TargetsFile, env: &Env) -> Resu
     Ok(Target::Remote(repository))
 }
 
-/// The names that the suite's graders have for models: nothing for those that leave it to the target.
+/// The target names of the suite's graders: `None` for those that use the default.
 fn names(suite: &Suite) -> Vec<Option<String>> {
     let mut names: Vec<Option<String>> = Vec::new();
     let mut add = |name: Option<String>| {
@@ -149,7 +149,7 @@ pub(super) fn batch_name(id: &BatchId, number: u32) -> Result<BatchId, Failure> 
     })
 }
 
-/// The responses of graders so far, by the digest of the request.
+/// The graders' responses so far, by request digest.
 struct KnownGrades {
     file: File,
     places: HashMap<u128, (u64, usize)>,
@@ -157,8 +157,8 @@ struct KnownGrades {
 }
 
 impl Execution {
-    /// Runs the requests of LLM graders, and writes the responses in the same order. What the same target has answered before, for
-    /// these responses, is not called again unless that is asked for.
+    /// Runs the requests of LLM graders, and writes the responses in the same order. Requests that the same target has already
+    /// answered for these responses are called again only on request.
     pub(super) async fn ask_graders(
         &mut self,
         graders: &Graders,
@@ -174,7 +174,7 @@ impl Execution {
         Ok(())
     }
 
-    /// The same for one target that is called from here, about the responses of a batch. Returns why it ended early, if it did.
+    /// The same for one target that is called from here, for the responses of a batch. Returns why it ended early, if it did.
     pub async fn ask_grader(
         &mut self,
         target: &RunnerTarget,
@@ -210,7 +210,7 @@ impl Execution {
                 let planned =
                     if is_empty(&remaining)? { None } else { Some(plan(&remaining, purpose, &id)?) };
                 match planned.filter(|planned| planned.sha256 == there) {
-                    // It was interrupted, or its failures may pass.
+                    // It was interrupted, or its failures are transient.
                     Some(planned) if earlier.resumable || earlier.missing > 0 => {
                         let (summary, stop) = self.run_grades(planned, target, run_id, &mut known).await?;
                         used.add(&summary);
@@ -252,16 +252,16 @@ impl Execution {
         known: &mut KnownGrades,
     ) -> anyhow::Result<(TargetSummary, Option<Stop>)> {
         let mut stored = self.store_named(&planned, target.clone())?;
-        // The command that resumes is that of the responses.
+        // The command that resumes it is that of the responses.
         stored.run_id = run_id.clone();
-        let mut rows = tempfile::tempfile().context("cannot make a temporary file")?;
+        let mut rows = tempfile::tempfile().context("cannot create a temporary file")?;
         let collected = Box::pin(self.run(stored, &mut rows)).await?;
         known.add(rows)?;
         Ok((collected.collection.summary, collected.stopped))
     }
 }
 
-/// The batch of these requests.
+/// Plans the batch of these requests.
 fn plan(requests: &Path, purpose: Purpose<'_>, id: &BatchId) -> anyhow::Result<PlannedBatch> {
     let name = BatchName { given: Some(id.clone()), one_of_several: false, taken: 0 };
     batch::plan_requests(requests, None, purpose, &name)
@@ -271,7 +271,7 @@ fn is_empty(requests: &Path) -> anyhow::Result<bool> {
     Ok(std::fs::metadata(requests)?.len() == 0)
 }
 
-/// Notes which target answers a batch of grades, before it is stored: another model is asked again.
+/// Records which target answers a batch of grades, before it is stored: another model is called again.
 fn note_grader(exchange: &LocalExchange, id: &BatchId, target: &Target) -> anyhow::Result<()> {
     let path = grader_file(exchange, id);
     let cannot = || format!("cannot write `{}`", path.display());
@@ -279,7 +279,7 @@ fn note_grader(exchange: &LocalExchange, id: &BatchId, target: &Target) -> anyho
     durable::write(&path, identity(target).to_string().as_bytes()).with_context(cannot)
 }
 
-/// Whether a batch of grades was answered by this target, as it is now.
+/// Whether a batch of grades was answered by this target with its current settings.
 fn is_by(exchange: &LocalExchange, id: &BatchId, target: &Target) -> anyhow::Result<bool> {
     let path = grader_file(exchange, id);
     match std::fs::read_to_string(&path) {
@@ -293,7 +293,7 @@ fn grader_file(exchange: &LocalExchange, id: &BatchId) -> PathBuf {
     exchange.path().join(GRADERS).join(id.as_str())
 }
 
-/// The digest of a batch that is known under this name.
+/// The digest of the batch with this id.
 fn digest_of(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<Digest>> {
     if let Some(record) = Record::read(exchange, id)? {
         return Ok(Some(record.batch_sha256));
@@ -313,11 +313,11 @@ fn known_of(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<Bat
 
 impl KnownGrades {
     fn new() -> anyhow::Result<Self> {
-        let file = tempfile::tempfile().context("cannot make a temporary file")?;
+        let file = tempfile::tempfile().context("cannot create a temporary file")?;
         Ok(Self { file, places: HashMap::new(), length: 0 })
     }
 
-    /// Takes in rows; an answer is never replaced by a failure.
+    /// Adds rows; a failure never replaces a response.
     fn add(&mut self, mut rows: File) -> anyhow::Result<()> {
         use std::io::Seek as _;
         rows.rewind()?;
@@ -343,7 +343,7 @@ impl KnownGrades {
         Ok(Some(row))
     }
 
-    /// Forgets the rows of requests that are asked again; returns how many.
+    /// Drops the rows of requests that are called again; returns their number.
     fn forget(&mut self, requests: &Path, again: &AskAgain) -> anyhow::Result<u64> {
         let mut forgotten = 0;
         if matches!(again, AskAgain::Nothing) {
@@ -360,7 +360,7 @@ impl KnownGrades {
         Ok(forgotten)
     }
 
-    /// The requests of a file that have no answer yet, as another file.
+    /// The requests of a file without a response, as another file.
     fn without(&self, requests: &Path, to: &Path) -> anyhow::Result<PathBuf> {
         let mut out = BufWriter::new(File::create(to)?);
         for line in BufReader::new(File::open(requests)?).split(b'\n') {

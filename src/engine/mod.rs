@@ -1,10 +1,10 @@
 //! One execution: plan → submit → wait → collect → grade → report, with models called from here or a runner repository on GitHub.
 //!
-//! `options` says what is wanted, `plan` reads and checks it and makes one batch per target (`batch`, `shards`). An `execution` stores
+//! `options` are the caller's choices, `plan` reads and checks everything and makes one batch per target (`batch`, `shards`). An `execution` stores
 //! the batches in the exchange and starts workflow runs (`submit`), runs or watches them (`wait`), turns rows into responses
-//! (`collect`, `rows`), grades them (`grading`, `llm_grading`, `grade`) and writes the results (`finish`, `report`). `begin` continues a run that was interrupted
-//! (`started`, `own_exchange`, `target_identity`), `resume` a batch that is named; `regrade` grades
-//! earlier responses again. `remote` is everything about a runner repository; `observer` hears how it goes.
+//! (`collect`, `rows`), grades them (`grading`, `llm_grading`, `grade`) and writes the results (`finish`, `report`). `begin` continues an interrupted run
+//! (`started`, `own_exchange`, `target_identity`), `resume` a batch by its id; `regrade` grades
+//! earlier responses again. `remote` is everything about a runner repository; `observer` receives notes and progress.
 
 mod batch;
 mod begin;

@@ -7,7 +7,7 @@ use crate::runner::Settled;
 
 /// Receives the notes, warnings and progress of an execution: the command line prints them, the service keeps the progress.
 pub trait Observer: Send + Sync {
-    /// A line that helps to follow what happens.
+    /// Prints an informational line.
     fn note(&self, text: &str);
 
     /// A warning; its text may have several lines.
@@ -20,29 +20,29 @@ pub trait Observer: Send + Sync {
         }
     }
 
-    /// How often `progress` is called; never without one.
+    /// How often to call `progress`; `None` for never.
     fn interval(&self) -> Option<Duration>;
 
-    /// How far the work is after this time.
+    /// Shows the progress after this time.
     fn progress(&self, elapsed: Duration, progress: Progress);
 
     /// A request of a batch that runs here was settled; `index` is its line.
     fn settled(&self, _index: u64, _how: Settled) {}
 
-    /// The work whose progress was shown is done.
+    /// The observed work is done.
     fn done(&self) {}
 }
 
-/// How far some work is.
+/// The progress of some work.
 #[derive(Debug, Clone, Default)]
 pub struct Progress {
     /// The target, or another name for the work.
     pub name: String,
-    /// How many requests need no more work.
+    /// The number of requests that are done.
     pub done: u64,
     /// All of them.
     pub total: u64,
-    /// What is going on, in a few words.
+    /// The current activity, in a few words.
     pub state: String,
 }
 
@@ -55,7 +55,7 @@ pub async fn observe<T>(
     let Some(every) = observer.interval() else { return work.await };
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    // The first tick comes at once, when there is nothing to report.
+    // The first tick is immediate, when there is nothing to report.
     ticks.tick().await;
     let started = Instant::now();
     tokio::pin!(work);

@@ -1,4 +1,4 @@
-//! What an execution is asked to do, in plain values: whoever starts it translates its own options.
+//! The options of an execution, as plain values: each caller converts its own options.
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
@@ -11,31 +11,31 @@ use crate::github::Access;
 use crate::model::{BatchId, RunnerTarget};
 use crate::protocol::RunnerOptions;
 
-/// What is to be called, where, and how far.
+/// What to call, where, and within which limits.
 #[derive(Debug)]
 pub struct ExecutionOptions {
     /// The requests.
     pub input: Input,
-    /// The targets file; the nearest one without it.
+    /// The targets file; by default the nearest one.
     pub targets_file: Option<PathBuf>,
-    /// The targets to call; those of the suite without any.
+    /// The targets to call; by default those of the suite.
     pub targets: Vec<String>,
-    /// Which tests of a suite, and how often.
+    /// Which tests of a suite, and how many trials.
     pub tests: TestChoice,
-    /// The id of the batch; time and digest without one.
+    /// The batch id; by default time and digest.
     pub batch_id: Option<BatchId>,
-    /// How far.
+    /// The limits.
     pub limits: RunLimits,
-    /// How GitHub is reached.
+    /// How to reach GitHub.
     pub github: Access,
-    /// How a batch reaches a runner repository.
+    /// How to send a batch to a runner repository.
     pub remote: RemoteOptions,
 }
 
-/// Where the requests come from.
+/// The source of the requests.
 #[derive(Debug)]
 pub enum Input {
-    /// A suite, and how its responses are graded, if they are.
+    /// A suite, and how to grade its responses, if at all.
     Suite(PathBuf, Option<GradingOptions>),
     /// A file with one request per line.
     Requests(PathBuf),
@@ -50,24 +50,24 @@ pub enum Input {
     },
 }
 
-/// How responses are graded.
+/// How to grade responses.
 #[derive(Debug, Clone)]
 pub struct GradingOptions {
-    /// The score that a test must reach; the suite's without one.
+    /// The threshold of a test; by default the suite's.
     pub threshold: Option<f64>,
     /// The target of LLM graders.
     pub grader_target: Option<String>,
-    /// Whether graders that this version does not have are left out.
+    /// Whether to skip graders that this version does not have.
     pub ignore_unknown_graders: bool,
     /// Whether commands of the suite may run here.
     pub allow_commands: bool,
-    /// Variables that commands of the suite get.
+    /// Variables that the suite's commands get.
     pub grader_env: Vec<String>,
-    /// The longest that one command may take.
+    /// The time limit of one command.
     pub grader_timeout: Duration,
 }
 
-/// Which grades LLM graders are asked for again, although there are some.
+/// Which existing grades of LLM graders to request again.
 #[derive(Debug, Clone, Default)]
 pub(super) enum AskAgain {
     #[default]
@@ -87,10 +87,10 @@ impl AskAgain {
     }
 }
 
-/// How far an execution may go.
+/// The limits of an execution.
 #[derive(Debug, Clone, Default)]
 pub struct RunLimits {
-    /// Calls in flight at once; the target's without it.
+    /// The most calls at once; by default the target's.
     pub max_concurrency: Option<NonZeroU32>,
     /// Stop after calling this many requests.
     pub max_requests: Option<u64>,
@@ -100,12 +100,12 @@ pub struct RunLimits {
     pub deadline: Option<Duration>,
     /// Whether identical requests are called once.
     pub dedupe: bool,
-    /// Whether the provider's whole response is kept.
+    /// Whether to keep the provider's whole response.
     pub keep_raw: bool,
 }
 
 impl RunLimits {
-    /// Applies what was asked for to a target.
+    /// Applies the limits to a target.
     pub fn apply(&self, target: &mut RunnerTarget) {
         if let Some(most) = self.max_concurrency {
             target.limits.max_concurrency = most;
@@ -114,7 +114,7 @@ impl RunLimits {
         target.keep_raw |= self.keep_raw;
     }
 
-    /// The limits of a workflow run; earlier ones hold where nothing else is asked for.
+    /// The limits of a workflow run; earlier ones apply unless overridden.
     pub(super) fn over(&self, earlier: &RunnerOptions) -> RunnerOptions {
         RunnerOptions {
             budget_usd: self.budget_usd.or(earlier.budget_usd),
@@ -128,7 +128,7 @@ impl RunLimits {
     }
 }
 
-/// How a batch reaches a runner repository, and what stays there.
+/// How to send a batch to a runner repository, and what to keep there.
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
     /// The hand-over.

@@ -1,7 +1,7 @@
-//! The exchanges that this user's commands created, by their ids: one file each in `$XDG_STATE_HOME/run-evals/exchanges`.
+//! The ids of the exchanges that this user's commands created: one file each in `$XDG_STATE_HOME/run-evals/exchanges`.
 //!
-//! An exchange may come with a checkout or from another machine. What such an exchange says about an interrupted run is not believed: its
-//! responses would be taken for those of the user's own calls.
+//! An exchange may come with a checkout or from another machine. Its record of an interrupted run is not trusted: its responses
+//! would count as those of the user's own calls.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::exchange::LocalExchange;
 use crate::util::process_env::ProcessEnv;
 use crate::util::{durable, regular_file};
 
-/// What an exchange has besides branches once it was used.
+/// What a used exchange has besides branches.
 const USED: [&str; 6] = ["collected", "dispatch", "graders", "journal", "started", "tips"];
 
 /// Whether this user created the exchange. Changes nothing.
@@ -26,13 +26,13 @@ fn is_at(folder: &Path, id: &str, exchange: &LocalExchange) -> bool {
     recorded.is_ok_and(|recorded| recorded == place(exchange.path()))
 }
 
-/// What is recorded of an exchange.
+/// The recorded path of an exchange.
 fn place(exchange: &Path) -> Vec<u8> {
     let exchange = exchange.canonicalize().unwrap_or_else(|_| exchange.to_path_buf());
     format!("{}\n", exchange.display()).into_bytes()
 }
 
-/// Whether nothing was ever stored in the exchange.
+/// Whether the exchange is empty.
 fn is_unused(exchange: &LocalExchange) -> bool {
     let root = exchange.path();
     let has_file = |dir: PathBuf| {
@@ -44,7 +44,7 @@ fn is_unused(exchange: &LocalExchange) -> bool {
         && !USED.iter().any(|name| has_file(root.join(name)))
 }
 
-/// Whether this user created the exchange. An exchange without an id in which nothing was stored is new: it gets an id, which is
+/// Whether this user created the exchange. An empty exchange without an id is new: it gets an id, which is
 /// recorded.
 pub(super) fn is_own(exchange: &LocalExchange, env: &ProcessEnv, observer: &dyn Observer) -> bool {
     let Some(folder) = folder(env) else { return false };
@@ -55,13 +55,13 @@ pub(super) fn is_own(exchange: &LocalExchange, env: &ProcessEnv, observer: &dyn 
         return false;
     }
     let id = LocalExchange::new_id();
-    // Recorded first: after a crash in between, the exchange is still new.
+    // Record first: after a crash in between, the exchange is still new.
     if let Err(error) = record(&folder, &id, exchange.path()).and_then(|()| exchange.set_id(&id)) {
         let message = format!("{error:#}: if this run is interrupted, only `--batch-id` continues it");
         observer.warning(&message);
         return false;
     }
-    // Another command may have given it an id at the same time: the last one counts for both.
+    // Another command may have set an id at the same time: the last one counts for both.
     exchange.id().is_some_and(|id| is_at(&folder, &id, exchange))
 }
 
@@ -72,7 +72,7 @@ fn record(folder: &Path, id: &str, exchange: &Path) -> anyhow::Result<()> {
     durable::write(&path, &place(exchange)).with_context(cannot)
 }
 
-/// Where the ids are; the specification of `XDG_STATE_HOME` ignores relative paths.
+/// The folder of the ids. As specified for `XDG_STATE_HOME`, relative paths are ignored.
 fn folder(env: &ProcessEnv) -> Option<PathBuf> {
     let absolute = |name: &str| env.get(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;

@@ -23,10 +23,10 @@ use crate::util::process_env::ProcessEnv;
 pub struct Plan {
     name: Option<String>,
     work: Work,
-    /// The suite, as the command named it.
+    /// The suite's path, as given to the command.
     suite_file: Option<PathBuf>,
     filter: Option<String>,
-    /// The tests of the suite, also those that the filter leaves out.
+    /// All tests of the suite, including those that the filter leaves out.
     all_tests: Vec<String>,
     targets: Vec<PlannedTarget>,
     batch_name: BatchName,
@@ -37,7 +37,7 @@ pub struct Plan {
     exchange_beside_targets: PathBuf,
 }
 
-/// A target by the name that was asked for, which may be an alias, and what it resolves to.
+/// A target by its requested name, which may be an alias, and its resolution.
 struct PlannedTarget {
     asked: String,
     /// Its name in the targets file.
@@ -49,12 +49,12 @@ struct PlannedTarget {
 enum Work {
     /// `chosen`: the command line names targets, which overrides those of the suite.
     Suite { suite: Arc<Suite>, chosen: bool },
-    /// `files` has the attachments, if there can be any.
+    /// `files` has the attachments, if any.
     Requests { path: PathBuf, files: Option<PathBuf> },
 }
 
 impl Plan {
-    /// Reads and checks everything; no call is made and nothing is written.
+    /// Reads and checks everything; makes no call and writes nothing.
     pub fn read(options: ExecutionOptions, observer: Arc<dyn Observer>) -> anyhow::Result<Self> {
         let ExecutionOptions { input, targets_file, targets: asked, tests, batch_id, limits, github, remote } =
             options;
@@ -127,7 +127,7 @@ impl Plan {
             workers = suite.workers.and_then(std::num::NonZeroU32::new);
         }
         for PlannedTarget { target, .. } in &mut targets {
-            // The budget and the concurrency of a runner repository are its own matter.
+            // A runner repository has its own budget and concurrency.
             let Target::Runner(target) = target else { continue };
             let most = workers.filter(|_| limits.max_concurrency.is_none());
             target.limits.max_concurrency =
@@ -140,9 +140,9 @@ impl Plan {
                 "`--max-requests {most}` is less than one request for each of {} targets",
                 targets.len()
             );
-            return Err(Failure::new(Exit::Usage, message).hint("raise it, or name fewer targets").into());
+            return Err(Failure::new(Exit::Usage, message).hint("raise it, or choose fewer targets").into());
         }
-        // Runs on GitHub go on side by side: each target has its part, and those that are called from here share theirs.
+        // Runs on GitHub work in parallel: each gets its part, and targets that are called from here share theirs.
         let parts = targets.len().max(1) as u64;
         let here = if there == 0 { parts } else { parts - there as u64 };
         let part = |most: u64, parts_of: u64| most / parts * parts_of;
@@ -232,12 +232,12 @@ impl Plan {
         self.grading.is_some()
     }
 
-    /// Where the exchange is when it must not depend on the working directory.
+    /// The path of the exchange if it must not depend on the working directory.
     pub fn exchange_beside_targets(&self) -> &Path {
         &self.exchange_beside_targets
     }
 
-    /// The file for AgentV that gets the answers to the suite at this path.
+    /// The replay file for AgentV, with the answers of the suite at this path.
     pub fn replay_file(&self, to: Option<PathBuf>, suite_path: &Path) -> anyhow::Result<Option<ReplayFile>> {
         match (&self.work, to) {
             (Work::Suite { suite, .. }, Some(to)) => ReplayFile::open(to, suite, suite_path).map(Some),
@@ -245,26 +245,25 @@ impl Plan {
         }
     }
 
-    /// Whether AgentV can have the answers as one batch.
+    /// Whether AgentV can request the suite as one batch.
     pub fn can_be_agentv_batch(&self) -> Result<(), Failure> {
         if let Work::Suite { suite, .. } = &self.work
             && suite.replicates > 1
         {
             let message = format!(
-                "`{}` has `trials`, for which AgentV makes no batch: it asks for each test on its own",
+                "`{}` has `trials`, for which AgentV makes no batch: it requests each test separately",
                 suite.name
             );
             return Err(Failure::config(message).hint("`run-evals adapter` is the command for those"));
         }
         if self.targets.len() > 1 {
-            let message =
-                format!("a batch of AgentV is for one target; the suite names {}", self.targets.len());
-            return Err(Failure::config(message).hint("name the one with `--target`"));
+            let message = format!("a batch of AgentV has one target; the suite names {}", self.targets.len());
+            return Err(Failure::config(message).hint("choose one with `--target`"));
         }
         Ok(())
     }
 
-    /// Whether all targets are runner repositories, which go on when this command has ended.
+    /// Whether all targets are runner repositories, which continue after this command ends.
     pub fn can_leave(&self) -> Result<(), Failure> {
         let here = self.targets.iter().find(|chosen| matches!(chosen.target, Target::Runner(_)));
         here.map_or(Ok(()), |chosen| {
@@ -290,12 +289,12 @@ impl Plan {
         self.batch_name.given = Some(run_id);
     }
 
-    /// Whether only a batch that does not exist yet may have the id: it is not the user's.
+    /// Whether the id was generated, so that the batch must be new.
     pub(super) fn has_new_id(&self) -> bool {
         self.batch_name.given.is_none()
     }
 
-    /// One batch per target, when so many default ids are taken.
+    /// One batch per target, after this many default ids were taken.
     pub(super) fn batches_as(&self, taken: u32) -> anyhow::Result<Vec<(PlannedBatch, Target)>> {
         self.batches_named(BatchName { taken, ..self.batch_name.clone() })
     }
@@ -321,15 +320,15 @@ impl Plan {
             };
             let id = &batch.manifest.batch_id;
             if self.grading.as_ref().is_some_and(|grading| !grading.graders.is_empty()) {
-                // Checked before the first call, not after the last.
+                // Check before the first call, not after the last.
                 llm_grading::batch_name(id, 99)?;
             }
             if let Some((_, twin)) = batches.iter().find(|(other, _)| other.manifest.batch_id == *id) {
                 let message =
                     format!("targets `{}` and `{}` would share the batch `{id}`", twin.name(), target.name());
-                return Err(Failure::config(message).hint("run them apart, or rename one").into());
+                return Err(Failure::config(message).hint("run them separately, or rename one").into());
             }
-            // The time goes on, and another target may have other tests; the run has one id.
+            // The run has one id, even as time passes and if targets have different tests.
             name.given.get_or_insert_with(|| batch.run_id.clone());
             batches.push((batch, target.clone()));
         }
@@ -355,9 +354,7 @@ impl Plan {
             test.targets.join("`, `"),
             asked.join("`, `")
         );
-        Err(Failure::config(message)
-            .hint("name one of the suite's targets, or choose with `--target`")
-            .into())
+        Err(Failure::config(message).hint("use one of the suite's targets, or choose with `--target`").into())
     }
 
     /// Writes where each test of the suite is defined, one per line.
@@ -366,12 +363,12 @@ impl Plan {
         write_places(suite, out)
     }
 
-    /// Remembers the suite by another name than that of its file, which may be unpacked only for this run.
+    /// Records another path for the suite, whose file may be unpacked only for this run.
     pub fn remember_suite(&mut self, path: PathBuf) {
         self.suite_file = Some(path);
     }
 
-    /// The tests of the suite, also those that the filter leaves out.
+    /// All tests of the suite, including those that the filter leaves out.
     pub fn all_tests(&self) -> &[String] {
         &self.all_tests
     }
@@ -381,7 +378,7 @@ impl Plan {
         matches!(&self.work, Work::Suite { suite, .. } if suite.tests.is_empty())
     }
 
-    /// What `run.json` says of a run.
+    /// Completes the `run.json` of a run.
     pub(super) fn record(&self, record: RunRecord) -> RunRecord {
         RunRecord { suite: self.suite_file.clone(), filter: self.filter.clone(), ..record }
     }
@@ -403,7 +400,7 @@ fn as_float(count: u64) -> f64 {
 fn asked_targets(given: &[String], work: &Work) -> Vec<SuiteTarget> {
     let named = |name: &str| SuiteTarget { name: name.to_owned(), use_target: None };
     if !given.is_empty() {
-        // A name that only the suite defines can be chosen too.
+        // A name that only the suite defines is also legal.
         let find = |name: &String| match work {
             Work::Suite { suite, .. } => suite.targets.iter().find(|target| target.name == *name).cloned(),
             Work::Requests { .. } => None,

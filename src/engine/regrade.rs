@@ -1,5 +1,5 @@
-//! `grade`: the responses of an earlier run are scored again by the suite as it is now, without calling the model under test. Grades of
-//! models that were given before for the same prompt by the same target are used again.
+//! `grade`: scores the responses of an earlier run again with the current suite, without calling the model under test. Reuses LLM
+//! grades of the same prompt by the same target.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -31,19 +31,19 @@ use crate::util::regular_file;
 /// How many tests a message names.
 const LISTED: usize = 5;
 
-/// What is graded again, and how.
+/// What to grade again, and how.
 pub struct Regrading {
     /// The results directory.
     pub results: PathBuf,
     pub record: RunRecord,
-    /// The suite, as the user names it.
+    /// The suite's path, for messages.
     pub shown: PathBuf,
     /// Its file, which may be in a bundle.
     pub suite: PathBuf,
-    /// Where the new results go; the results directory itself without it.
+    /// The directory for the new results; by default the results directory.
     pub output: Option<PathBuf>,
     pub grading: GradingOptions,
-    /// Tests that LLM graders are asked about again: ids, `all` or `unreadable`.
+    /// Tests whose LLM grades are requested again: ids, `all` or `unreadable`.
     pub ask_again: Vec<String>,
     pub targets_file: Option<PathBuf>,
     pub exchange: PathBuf,
@@ -52,11 +52,11 @@ pub struct Regrading {
     pub remote: RemoteOptions,
 }
 
-/// What came of it.
+/// The result.
 pub struct Regraded {
     pub execution: Execution,
     pub finished: Finished,
-    /// Where the results are.
+    /// The directory of the results.
     pub dir: PathBuf,
     pub env: ProcessEnv,
 }
@@ -99,7 +99,7 @@ impl Regrading {
         let mut summary = Summary::new(Some(suite.name.clone()), summaries);
         let error = execution.grade_into(&grading, &to_grade, &mut output, &mut summary).await?;
         if let Some(error) = error {
-            // The earlier scores stay where they are.
+            // Keep the earlier scores.
             return Err(error);
         }
         output.finish(&mut summary, &*observer)?;
@@ -119,8 +119,8 @@ impl Regrading {
         Ok(suite)
     }
 
-    /// The targets that grade. A suite without LLM graders needs no targets file, and the model under test needs no key unless it
-    /// grades itself.
+    /// The grader targets. A suite without LLM graders needs no targets file, and the model under test needs no key unless it grades
+    /// itself.
     fn graders(
         &self,
         suite: &Suite,
@@ -186,7 +186,7 @@ impl Regrading {
         Ok(if tests.is_empty() { AskAgain::Nothing } else { AskAgain::Tests(tests) })
     }
 
-    /// Copies the responses of tests that the suite still has, and says where those of each batch are.
+    /// Copies the responses of tests that the suite still has, and returns the range of each batch.
     fn copy_responses(
         &self,
         suite: &Suite,
@@ -259,11 +259,13 @@ impl Regrading {
         Ok((record, to_grade))
     }
 
-    /// Responses are never deleted: where the suite has lost tests, the results go to another directory.
+    /// Responses are never deleted: if the suite has lost tests, the results must go to another directory.
     fn check_removed(&self, removed: &BTreeSet<String>, observer: &dyn Observer) -> anyhow::Result<()> {
         let names = listed(removed);
         if self.output.as_ref().is_some_and(|output| *output != self.results) {
-            observer.warning(&format!("the responses of {names} are left out: the suite has no such test"));
+            observer.warning(&format!(
+                "the responses of {names} are left out: the suite does not have these tests"
+            ));
             return Ok(());
         }
         let message = format!(
@@ -271,7 +273,7 @@ impl Regrading {
             printable(&self.shown.display().to_string())
         );
         Err(Failure::config(message)
-            .hint("name the suite with `--suite`; `--output DIR` writes the scores of the other tests to another directory")
+            .hint("pass the suite with `--suite`; `--output DIR` writes the scores of the other tests to another directory")
             .into())
     }
 
@@ -288,7 +290,7 @@ impl Regrading {
     }
 }
 
-/// The test in the id of a request.
+/// The test id in a request id.
 fn test_of(id: &str) -> &str {
     id.rsplit_once('#').map_or(id, |(test, _)| test)
 }

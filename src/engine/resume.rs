@@ -1,4 +1,4 @@
-//! Batches that were submitted before: `dispatch --resume` and `collect`.
+//! Resumes and collects submitted batches: `dispatch --resume` and `collect`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::report::Summary;
 use crate::runner::RunOptions;
 use crate::util::path::quoted;
 
-/// How long the workflow run of a batch is waited for whose target is not known here.
+/// How long to wait for the workflow run of a batch with an unknown target.
 const TIMEOUT: Duration = Duration::from_mins(30);
 
 /// A batch that was submitted before.
@@ -30,25 +30,25 @@ pub struct EarlierBatch {
     pub id: BatchId,
     /// The local exchange.
     pub exchange: PathBuf,
-    /// The targets file; the nearest one without it.
+    /// The targets file; by default the nearest one.
     pub targets_file: Option<PathBuf>,
-    /// How GitHub is reached.
+    /// How to reach GitHub.
     pub github: Access,
-    /// How it reaches a runner repository again, and what stays there.
+    /// How to send it to a runner repository again, and what to keep there.
     pub remote: RemoteOptions,
 }
 
-/// What `cancel` has done.
+/// The result of `cancel`.
 #[derive(Debug)]
 pub struct Cancelled {
-    /// The pages of the workflow runs that were cancelled.
+    /// The URLs of the cancelled workflow runs.
     pub runs: Vec<String>,
-    /// How to collect what they have answered.
+    /// How to collect their responses.
     pub collect: String,
 }
 
 impl EarlierBatch {
-    /// Starts what is missing of a batch on GitHub. The limits of before hold, unless there are others.
+    /// Runs the missing requests of a batch on GitHub. The earlier limits apply, unless overridden.
     pub async fn resume(
         self,
         limits: &RunLimits,
@@ -66,10 +66,10 @@ impl EarlierBatch {
         let limits = limits.over(&record.options);
         let Some(archive_bytes) = exchange.batch_bytes(&id)? else {
             let message = format!(
-                "batch `{id}` is not here: it is collected completely, or was dispatched from elsewhere"
+                "batch `{id}` is not here: it is completely collected, or was dispatched from another machine"
             );
             return Err(Failure::config(message)
-                .hint(format!("`run-evals collect {id}` collects what is answered; what is missing can be called where its suite is, by the same command with `--batch-id {id}`"))
+                .hint(format!("`run-evals collect {id}` collects the existing responses; to call the missing requests, run the original command with `--batch-id {id}`"))
                 .into());
         };
         let (execution, dispatcher) = self.connect(&record, exchange, limits, &env, observer)?;
@@ -87,8 +87,8 @@ impl EarlierBatch {
         Ok((execution, SubmittedBatch::Remote(Box::new(batch))))
     }
 
-    /// Collects a batch: of the local exchange, or of a runner repository, whose run is waited for. `target` names the one that a
-    /// batch of another machine was dispatched to.
+    /// Collects a batch from the local exchange, or from a runner repository after waiting for its run. `target` names the one that
+    /// a batch of another machine was dispatched to.
     pub async fn collect(
         self,
         target: Option<&str>,
@@ -114,7 +114,7 @@ impl EarlierBatch {
         Ok((execution, finished))
     }
 
-    /// Cancels the workflow runs of a batch that are not over.
+    /// Cancels the unfinished workflow runs of a batch.
     pub async fn cancel(
         self,
         target: Option<&str>,
@@ -167,7 +167,7 @@ impl EarlierBatch {
         if collection.resumable {
             let command =
                 format!("run-evals run --batch-id {} --exchange {}", self.id, quoted(&self.exchange));
-            observer.note(&format!("some requests have no answer yet; call them with `{command}`"));
+            observer.note(&format!("some requests have no response yet; call them with `{command}`"));
         }
         let is_resumable = collection.resumable;
         let mut summary = Summary::new(None, vec![collection.summary]);
@@ -193,7 +193,7 @@ impl EarlierBatch {
             Target::Runner(target) => {
                 let message = format!("target `{}` is not a runner repository on GitHub", target.name);
                 return Err(Failure::config(message)
-                    .hint("leave `--target` out to collect from the local exchange")
+                    .hint("omit `--target` to collect from the local exchange")
                     .into());
             }
         };
@@ -201,9 +201,9 @@ impl EarlierBatch {
         if let Some(record) = Record::read(&exchange, &self.id)? {
             if record.target != target.name {
                 let message =
-                    format!("batch `{}` was given to the target `{}`", record.batch_id, record.target);
+                    format!("batch `{}` was dispatched to the target `{}`", record.batch_id, record.target);
                 return Err(Failure::config(message)
-                    .hint("leave `--target` out, or name another `--exchange`")
+                    .hint("omit `--target`, or pass another `--exchange`")
                     .into());
             }
             return Ok((exchange, record));
@@ -215,7 +215,7 @@ impl EarlierBatch {
         Ok((exchange, record))
     }
 
-    /// The environment, and the target of the batch as `targets.yaml` has it now, or else as it was.
+    /// The environment, and the target of the batch from the current `targets.yaml`, or else as recorded.
     fn surroundings(&self, record: &Record, observer: &dyn Observer) -> anyhow::Result<(Env, RemoteTarget)> {
         let cwd = std::env::current_dir()?;
         let env = inputs::environment(&cwd, &cwd)?;
@@ -233,7 +233,7 @@ impl EarlierBatch {
                 if !is_same {
                     return Err(another_repository(record, &target).into());
                 }
-                // The responses keep the name under which they were asked for.
+                // The responses keep their original target name.
                 let (name, results) = (record.target.clone(), record.results.clone());
                 RemoteTarget { name, results, ..*target }
             }
@@ -246,7 +246,7 @@ impl EarlierBatch {
         GithubSettings { access, env: env.process().clone(), remote: self.remote.clone(), limits }
     }
 
-    /// An execution for the batch, and its dispatcher, at the GitHub that has it.
+    /// An execution for the batch, and its dispatcher, for the GitHub that has it.
     fn connect(
         &self,
         record: &Record,
@@ -256,7 +256,7 @@ impl EarlierBatch {
         observer: Arc<dyn Observer>,
     ) -> anyhow::Result<(Execution, Dispatcher)> {
         check_api(record, &self.github)?;
-        // As it was given then: the record is compared with it.
+        // With the recorded URL, which the record is compared with.
         let access = Access { api_url: record.api_url.clone(), ..self.github.clone() };
         let github = self.settings(access, limits, env);
         let client = github.client(&observer)?;
@@ -267,7 +267,7 @@ impl EarlierBatch {
     }
 }
 
-/// The target of a batch whose `targets.yaml` is not known.
+/// The target of a batch whose `targets.yaml` is unknown.
 fn unwatched(record: &Record) -> RemoteTarget {
     RemoteTarget {
         name: record.target.clone(),
@@ -282,16 +282,16 @@ fn unwatched(record: &Record) -> RemoteTarget {
     }
 }
 
-/// A record may have come with a checkout: what `targets.yaml` says of its target is not overruled.
+/// A record may come from an untrusted checkout: it does not override `targets.yaml`.
 fn another_repository(record: &Record, target: &RemoteTarget) -> Failure {
     let Record { batch_id, workflow, repo, .. } = record;
     let workflow = printable(workflow);
     let message = format!(
-        "batch `{batch_id}` was given to the workflow `{workflow}` of `{repo}`, but the target `{}` names `{}` of `{}`",
+        "batch `{batch_id}` was dispatched to the workflow `{workflow}` of `{repo}`, but the target `{}` names `{}` of `{}`",
         target.name, target.workflow, target.repo
     );
     let hint = format!(
-        "if you trust `{repo}`, name it in `targets.yaml`, or pass a `--targets` file that does; nothing was sent"
+        "if you trust `{repo}`, set it in `targets.yaml`, or pass a `--targets` file that does; nothing was sent"
     );
     Failure::config(message).hint(hint)
 }
@@ -311,7 +311,7 @@ pub(super) fn check_api(record: &Record, access: &Access) -> Result<(), Failure>
     Err(Failure::config(message).hint(hint))
 }
 
-/// The failure, with the way to a batch that is not known here.
+/// The failure, with a hint for a batch that is unknown here.
 fn or_elsewhere(failure: Failure) -> Failure {
     let elsewhere = "`--target NAME` finds a batch that another machine dispatched";
     let hint = failure.hint_text().map_or(elsewhere.to_owned(), |hint| format!("{hint}; {elsewhere}"));

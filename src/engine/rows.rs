@@ -1,8 +1,8 @@
-//! The rows of a batch, from wherever they lie here, and which of them counts for each request.
+//! The rows of a batch from all local sources, and which row counts for each request.
 //!
-//! Only where each row lies is kept in memory, so a large batch costs 24 bytes a request. How many requests there are and
-//! what they ask is taken from the batch itself, or from what is remembered of it; from the results only where nothing
-//! else is known.
+//! Only the position of each row is in memory, so a large batch needs 24 bytes per request. The number of requests and their
+//! digests come from the batch itself or from what was remembered of it; from the results only if nothing else is
+//! known.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -15,34 +15,34 @@ use crate::exchange::{LocalExchange, RowFilter, RowPlace, Strangers, must_match}
 use crate::model::{BatchId, Digest, Failure};
 use crate::protocol::{BatchManifest, MOST_REQUESTS, MOST_SHARDS};
 
-/// What is known of a batch without looking at its results.
+/// The identity of a batch, without its results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchIdentity {
-    /// How many requests it has.
+    /// The number of requests.
     pub requests: u64,
-    /// How many shards it has.
+    /// The number of shards.
     pub shards: u32,
     /// The digest of its archive.
     pub sha256: Digest,
-    /// The runner's own target, or the dispatcher's where only that is known.
+    /// The runner's own target, or the dispatcher's if only that is known.
     pub target: String,
-    /// The dispatcher's name of the target, where a runner repository has the batch.
+    /// The dispatcher's name of the target, if a runner repository has the batch.
     pub dispatched_as: Option<String>,
 }
 
-/// A batch whose rows are wanted.
+/// A batch whose rows are needed.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) known: BatchIdentity,
     pub(super) filter: RowFilter,
-    /// The file with its requests, where the batch itself is here.
+    /// The file with its requests, if the batch itself is here.
     pub(super) lines: Option<PathBuf>,
     /// Whether its rows were all accepted before.
     pub(super) is_collected: bool,
 }
 
 impl Batch {
-    /// Finds out what a batch asks, as well as that can be known here.
+    /// Finds the requests of a batch, as well as they are known here.
     pub(super) fn find(
         exchange: &LocalExchange,
         id: &BatchId,
@@ -77,7 +77,7 @@ impl Batch {
     }
 }
 
-/// What the manifest of the results says of a batch of which nothing else is known.
+/// The identity in the manifest of the results, if nothing else is known.
 fn said_by_results(
     exchange: &LocalExchange,
     id: &BatchId,
@@ -85,7 +85,7 @@ fn said_by_results(
 ) -> anyhow::Result<BatchIdentity> {
     let Some(manifest) = exchange.results_manifest(id)? else {
         exchange.unpack_batch(id, None, &temporary.join("batch"))?;
-        anyhow::bail!("the batch `{id}` comes and goes");
+        anyhow::bail!("the batch `{id}` was deleted concurrently");
     };
     if manifest.requests > MOST_REQUESTS || !(1..=MOST_SHARDS).contains(&manifest.shards) {
         let branch = exchange.results_branch(id);
@@ -98,12 +98,12 @@ fn said_by_results(
     Ok(BatchIdentity { requests, shards, sha256, target: manifest.target, dispatched_as: None })
 }
 
-/// Where the row that counts of a request lies.
+/// The position of the row that counts for a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowPosition {
     offset: u64,
     length: u32,
-    /// Whether no later run would call the request again.
+    /// Whether the request is final, so that no later run would call it again.
     pub(super) is_settled: bool,
 }
 
@@ -123,17 +123,17 @@ impl RowPosition {
 /// The rows of a batch.
 #[derive(Debug)]
 pub(super) struct Rows {
-    /// The file that has them.
+    /// The file with the rows.
     pub(super) file: File,
-    /// One place a request, in order.
+    /// One position per request, in order.
     pub(super) places: Vec<RowPosition>,
     /// The rows that do not count.
     pub(super) strangers: Strangers,
 }
 
 impl Rows {
-    /// Gathers the rows that answer what the batch asks in the file `to`. The journals have all that was answered here,
-    /// also what a killed run could not publish; the branches are read where they are not enough.
+    /// Collects the rows that answer requests of the batch in the file `to`. The journals have all local responses, even those
+    /// that a killed run could not publish; the branches are read only if these are not enough.
     pub(super) fn find(
         exchange: &LocalExchange,
         id: &BatchId,
@@ -186,7 +186,7 @@ impl Finding<'_> {
             return Ok(());
         };
         let is_settled = row.is_settled();
-        // The last row counts, but a failure that may pass does not undo an answer.
+        // The last row counts, but a transient failure does not replace a response.
         if place.is_settled && !is_settled {
             return Ok(());
         }

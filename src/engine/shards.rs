@@ -1,15 +1,15 @@
-//! How many shards a batch is split into, and which of them still have work.
+//! Decides how many shards a batch is split into.
 
 use crate::model::{Limits, Shards};
 use crate::protocol::MOST_SHARDS;
 
-/// What one shard does in about a minute: below that a second shard costs more time to start than it saves.
+/// What one shard does in about a minute: for less, a second shard takes more time to start than it saves.
 const REQUESTS_A_LEG: u64 = 2_500;
 /// The same in tokens, for long prompts.
 const TOKENS_A_LEG: u64 = 2_000_000;
-/// More shards would checkpoint as artifacts, and cannot be followed on the results branch.
+/// More shards would checkpoint as artifacts, and could not be followed on the results branch.
 const MOST_BY_ITSELF: u64 = 16;
-/// A rough prompt: what a request line has in bytes for each token.
+/// The estimated bytes of a request line per token.
 const BYTES_A_TOKEN: u64 = 4;
 /// A call takes about two seconds.
 const CALLS_A_MINUTE: u64 = 30;
@@ -17,19 +17,19 @@ const CALLS_A_MINUTE: u64 = 30;
 /// The shards of a batch, before its size is known.
 #[derive(Debug, Clone, Copy)]
 pub struct Sharding {
-    /// What the target says.
+    /// The target's setting.
     pub shards: Shards,
-    /// How fast the runner's target may be called, where that is known here.
+    /// The rate limits of the runner's target, if known here.
     pub limits: Option<Limits>,
 }
 
 impl Sharding {
-    /// A batch that is run from here has one shard.
+    /// A batch that runs here has one shard.
     pub fn one() -> Self {
         Self { shards: Shards::Exactly(std::num::NonZeroU32::MIN), limits: None }
     }
 
-    /// How many shards a batch of this size gets; never more than requests.
+    /// The number of shards for a batch of this size; at most one per request.
     pub fn count(self, requests: u64, bytes: u64) -> u32 {
         let wanted = match self.shards {
             Shards::Exactly(number) => u64::from(number.get()),

@@ -1,4 +1,4 @@
-//! Runs that started in an exchange and have not reported a result yet: what `eval` and `dispatch` continue after an interruption.
+//! Runs that started in an exchange and have not reported a result: `eval` and `dispatch` continue them after an interruption.
 //!
 //! `started/<run>.json` is written before the first call and removed when the result is reported. The command that works on the
 //! run locks `started/<run>.lock`: a run whose lock is free was interrupted.
@@ -20,7 +20,7 @@ use crate::util::{durable, lock_file, regular_file, sealed_json};
 
 const FOLDER: &str = "started";
 const FORMAT: u32 = 1;
-/// How long an interrupted run is continued.
+/// How long an interrupted run can be continued.
 const MAX_AGE: Duration = Duration::from_hours(24);
 
 /// A run that has not reported a result.
@@ -28,7 +28,7 @@ const MAX_AGE: Duration = Duration::from_hours(24);
 pub(super) struct StartedRun {
     format: u32,
     pub(super) run_id: BatchId,
-    /// When it started first.
+    /// When it first started.
     pub(super) at: Timestamp,
     pub(super) batches: Vec<StartedBatch>,
 }
@@ -40,18 +40,18 @@ pub(super) struct StartedBatch {
     /// The digest of its archive.
     sha256: Digest,
     requests_sha256: Digest,
-    /// What its target resolved to.
+    /// The digest of its resolved target.
     target_sha256: Digest,
-    /// What the target of the runner repository was, read before the workflow started.
+    /// The digest of the runner repository's target, read before the workflow started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) runner_sha256: Option<Digest>,
-    /// Whether its result was reported, while other batches of the run have none yet.
+    /// Whether its result was reported, while other batches of the run are still open.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     is_reported: bool,
 }
 
 impl StartedRun {
-    /// Whether the run waits for the result of this batch.
+    /// Whether the result of this batch is still missing.
     pub(super) fn waits_for(&self, id: &BatchId) -> bool {
         self.batches.iter().any(|batch| batch.id == *id && !batch.is_reported)
     }
@@ -65,7 +65,7 @@ pub(super) struct RunLock {
 
 impl Drop for RunLock {
     fn drop(&mut self) {
-        // While it is locked; the record says whether there is a run.
+        // While it is locked; the record shows whether the run exists.
         let _ = fs::remove_file(&self.path);
         let _ = self.file.unlock();
     }
@@ -77,7 +77,7 @@ impl StartedRun {
         Self { format: FORMAT, run_id, at: Timestamp::now(), batches }
     }
 
-    /// Whether it is young enough to be continued. A clock that was set back does not make it younger.
+    /// Whether it is recent enough to be continued. A clock that was set back does not make it more recent.
     pub(super) fn is_recent(&self) -> bool {
         let age = Timestamp::now().duration_since(self.at);
         !age.is_negative() && age.unsigned_abs() < MAX_AGE
@@ -162,16 +162,16 @@ pub(super) fn list(exchange: &LocalExchange) -> anyhow::Result<Vec<StartedRun>> 
         let run = sealed_json::is_whole(&bytes).then(|| serde_json::from_slice::<StartedRun>(&bytes));
         match run {
             Some(Ok(run)) if run.format == FORMAT => runs.push(run),
-            // Of another version.
+            // From another version.
             Some(_) => {}
-            None => exchange.set_aside(&path, "its checksum does not fit")?,
+            None => exchange.set_aside(&path, "its checksum does not match")?,
         }
     }
     runs.sort_by(|a, b| (b.at, &b.run_id).cmp(&(a.at, &a.run_id)));
     Ok(runs)
 }
 
-/// Notes that the results of these batches were reported; a run of which all were is finished.
+/// Records that the results of these batches were reported; a run with all batches reported is finished.
 pub(super) fn report(exchange: &LocalExchange, ids: &[BatchId]) -> anyhow::Result<()> {
     for mut run in list(exchange)? {
         let mut is_changed = false;

@@ -1,4 +1,4 @@
-//! Batches are stored in the exchange, and runner repositories get theirs, before the first one is waited for.
+//! Stores all batches in the exchange, and dispatches those for runner repositories, before waiting for the first one.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::protocol::BatchManifest;
 
 /// A batch in the exchange.
 pub struct StoredBatch {
-    /// What all batches of the command have in common.
+    /// The id that all batches of the command share.
     pub run_id: BatchId,
     /// Its id.
     pub id: BatchId,
@@ -28,19 +28,19 @@ pub struct StoredBatch {
     target: Target,
     /// Its requests, one per line.
     pub requests: File,
-    /// Until it is dropped, no other command deletes the batch.
+    /// Prevents other commands from deleting the batch.
     pub(super) hold: Hold,
 }
 
-/// A batch whose target can take it.
+/// A batch whose target can accept it.
 enum CheckedBatch {
     Local(StoredBatch, Box<RunnerTarget>),
     Remote(StoredBatch, Box<RemoteTarget>, Box<Dispatcher>, Box<RunnerRepo>),
 }
 
-/// A batch on its way to its responses.
+/// A submitted batch.
 pub enum SubmittedBatch {
-    /// It is run here.
+    /// It runs here.
     Local(Box<StoredBatch>, Box<RunnerTarget>),
     /// A runner repository has it.
     Remote(Box<RemoteBatch>),
@@ -57,7 +57,7 @@ impl StoredBatch {
 }
 
 impl SubmittedBatch {
-    /// What resumes it, as `--batch-id` of the same command.
+    /// The `--batch-id` that resumes it with the same command.
     pub(super) fn run_id(&self) -> &BatchId {
         match self {
             Self::Local(batch, _) => &batch.run_id,
@@ -86,8 +86,8 @@ impl SubmittedBatch {
 }
 
 impl Execution {
-    /// Stores the batches, all before the first call: one that cannot be stored is an error before another one is paid for.
-    /// Only a name that was given resumes an existing batch; a default one becomes another.
+    /// Stores all batches before the first call: one that cannot be stored must fail before another one is paid for. Only an
+    /// explicit id resumes an existing batch; a default id is replaced by another.
     pub fn store(
         &self,
         plan: &Plan,
@@ -113,7 +113,7 @@ impl Execution {
             if !is_taken {
                 return Ok(stored);
             }
-            // All of them have the name of the run in theirs.
+            // Their ids all contain that of the run.
             for batch in stored.iter().filter(|batch| batch.is_new) {
                 self.exchange.delete_batch(&batch.id)?;
             }
@@ -122,12 +122,12 @@ impl Execution {
         }
     }
 
-    /// Stores one batch under the name that it has.
+    /// Stores one batch under its own id.
     pub fn store_named(&self, batch: &PlannedBatch, target: Target) -> anyhow::Result<StoredBatch> {
         let (id, sha256) = (batch.manifest.batch_id.clone(), batch.sha256);
         let hold = self.exchange.hold(&id)?;
         if let Some(record) = Record::read(&self.exchange, &id)? {
-            // The id may be that of another batch on a runner repository.
+            // The id may belong to another batch on a runner repository.
             must_match(&id, record.batch_sha256, sha256)?;
         }
         let put = self.exchange.put_batch(&id, &batch.archive, sha256)?;
@@ -138,13 +138,13 @@ impl Execution {
         Ok(StoredBatch { run_id, id, sha256, archive_bytes, manifest, is_new, target, requests, hold })
     }
 
-    /// Submits the batches of runner repositories, all before the first one is waited for.
+    /// Submits the batches of runner repositories, all before waiting for the first one.
     pub async fn submit(&mut self, batches: Vec<StoredBatch>) -> anyhow::Result<Vec<SubmittedBatch>> {
         let new: Vec<BatchId> =
             batches.iter().filter(|batch| batch.is_new).map(|batch| batch.id.clone()).collect();
         let submitted = self.submit_all(batches).await;
         if submitted.is_err() {
-            // What was not started leaves nothing behind.
+            // Clean up what was not started.
             let mut is_started = false;
             for id in &new {
                 if Record::read(&self.exchange, id)?.is_none() {
@@ -163,7 +163,7 @@ impl Execution {
     async fn submit_all(&mut self, batches: Vec<StoredBatch>) -> anyhow::Result<Vec<SubmittedBatch>> {
         let mut client: Option<Client> = None;
         let mut checked = Vec::new();
-        // All are checked before one is started.
+        // Check all before starting one.
         for batch in batches {
             let target = match batch.target.clone() {
                 Target::Runner(target) => {
@@ -172,7 +172,7 @@ impl Execution {
                 }
                 Target::Remote(target) => target,
             };
-            let Some(github) = &self.github else { anyhow::bail!("no way to GitHub was given") };
+            let Some(github) = &self.github else { anyhow::bail!("access to GitHub is not configured") };
             let client = match &client {
                 Some(client) => client.clone(),
                 None => client.insert(github.client(&self.observer)?).clone(),
@@ -217,7 +217,7 @@ impl Execution {
         Ok(submitted)
     }
 
-    /// Notes how to collect batches that keep running.
+    /// Prints how to collect batches that continue to run.
     pub(super) fn note_how_to_collect(&self, batches: &[SubmittedBatch]) {
         for batch in batches {
             if let SubmittedBatch::Remote(batch) = batch {
@@ -234,7 +234,7 @@ fn exists(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<bool> {
         || Record::read(exchange, id)?.is_some())
 }
 
-/// The requests of all batches; those that targets have in common are written once.
+/// Writes the requests of all batches; those that targets share are written once.
 pub fn write_requests(batches: &[StoredBatch], out: &mut dyn Write) -> anyhow::Result<()> {
     #[derive(Deserialize)]
     struct Line {

@@ -1,10 +1,10 @@
-//! What makes two resolved targets equal: the same provider, model, address and parameters. Keys, prices and limits may differ.
+//! Identifies resolved targets by provider, model, address and parameters. Keys, prices and limits may differ.
 
 use serde_json::{Value, json};
 
 use crate::model::{Digest, MockSettings, Provider, RemoteTarget, RunnerTarget, Target};
 
-/// The digest of what a target is.
+/// The digest of a target's identity.
 pub(super) fn identity(target: &Target) -> Digest {
     let value = match target {
         Target::Runner(target) => runner(target),

@@ -1,4 +1,4 @@
-//! Which tests of a suite run, and how often.
+//! Chooses which tests of a suite run, and how many trials.
 
 use std::num::NonZeroU32;
 
@@ -10,7 +10,7 @@ use crate::model::{Exit, Failure, Suite, printable};
 /// How many ids a message lists.
 const LISTED: usize = 10;
 
-/// What the command line chooses of a suite.
+/// The tests that the command line chooses.
 #[derive(Debug, Clone, Default)]
 pub struct TestChoice {
     /// Only tests whose id matches this glob.
@@ -22,7 +22,7 @@ pub struct TestChoice {
 }
 
 impl TestChoice {
-    /// Leaves only the chosen tests in a suite.
+    /// Removes all other tests from a suite.
     pub(super) fn apply(&self, suite: &mut Suite) -> Result<(), Failure> {
         if let Some(trials) = self.trials {
             suite.replicates = trials.get();
@@ -42,7 +42,7 @@ impl TestChoice {
     }
 }
 
-/// A filter that matches none of these tests.
+/// The error for a filter that matches none of these tests.
 pub fn no_match(filter: &str, ids: &[String]) -> Failure {
     let word = filter.replace(['*', '?'], "");
     let contains = |id: &&String| !word.is_empty() && id.to_lowercase().contains(&word.to_lowercase());

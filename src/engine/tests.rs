@@ -1,4 +1,4 @@
-//! Collecting from an exchange with real git, to which others can write.
+//! Collects from a real git exchange that others can write to.
 
 use std::fs;
 use std::path::PathBuf;
@@ -41,7 +41,7 @@ impl World {
         let exchange = LocalExchange::open_or_create(&dir.path().join("exchange.git")).unwrap();
         exchange.put_batch(&id(), &batch.archive, batch.sha256).unwrap();
         exchange.claim_journal(&id(), batch.sha256).unwrap();
-        // What the batch has, which may differ from the bytes of the file.
+        // The digest of its content, which may differ from that of the file.
         let packed = dir.path().join("unpacked");
         crate::protocol::archive::unpack(
             &batch.archive,
@@ -172,7 +172,7 @@ fn accepted_rows_are_collected_again() {
     world.publish_all();
     world.collect(None);
     world.exchange.delete_batch(&id()).unwrap();
-    // Everything that an attacker needs is on the branch.
+    // The branch has everything an attacker needs.
     world.publish(0, &[world.row(0, "forged"), world.row(2, "forged")]);
     for known in [None, Some(&world.known())] {
         let (collection, responses) = world.collect(known);

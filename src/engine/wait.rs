@@ -1,4 +1,4 @@
-//! Waits for a submitted batch: run here, or watched on GitHub, then collected. Cleans up what is not needed any more.
+//! Waits for a submitted batch: runs it here or watches it on GitHub, then collects it. Deletes what is no longer needed.
 
 use anyhow::Context as _;
 
@@ -39,7 +39,7 @@ impl Execution {
                 }
                 return Ok(CollectedBatch { collection, stopped: None, is_running });
             }
-            (SubmittedBatch::Remote(..), None) => anyhow::bail!("nothing listens for a batch on GitHub"),
+            (SubmittedBatch::Remote(..), None) => anyhow::bail!("the batch on GitHub is not being watched"),
         };
         let StoredBatch { run_id, id, sha256, hold, .. } = *batch;
         self.left.batch_sha256 = Some(sha256);
@@ -56,9 +56,9 @@ impl Execution {
                 self.observer.note(&format!("stopped early: {}", stop.describe()));
             }
             let note = if self.own_run.is_some() && *stop.requested.borrow() {
-                "to call what is missing: run the same command again within 24 hours".to_owned()
+                "to call the missing requests: run the same command again within 24 hours".to_owned()
             } else {
-                format!("to call what is missing: add `--batch-id {run_id}` to the same command")
+                format!("to call the missing requests: add `--batch-id {run_id}` to the same command")
             };
             self.observer.note(&note);
         } else {
@@ -83,7 +83,7 @@ impl Execution {
         self.wait(batch, out).await
     }
 
-    /// Waits for batches one after the other, and writes all their responses.
+    /// Waits for the batches in order, and writes all their responses.
     pub async fn wait_all(
         &mut self,
         batches: Vec<SubmittedBatch>,
@@ -96,11 +96,11 @@ impl Execution {
         Ok(())
     }
 
-    /// Deletes what is not needed any more, once the results are in place: until then, they can be collected again.
+    /// Deletes what is no longer needed, after the results are written: until then, they can be collected again.
     pub async fn clean_up(self) {
         for CompleteBatch { id, hold, is_published } in self.complete {
             if let Err(error) = self.exchange.release(&id, hold, is_published && !self.keeps_journals) {
-                let message = format!("batch `{id}` is collected, but not tidied up: {error:#}");
+                let message = format!("batch `{id}` is collected, but the cleanup failed: {error:#}");
                 self.observer.warning(&message);
             }
         }
@@ -114,7 +114,7 @@ impl Execution {
     }
 }
 
-/// Reports the progress of a run here until it is done. `name` says what runs.
+/// Reports the progress of a run here until it is done. `name` is its name.
 pub async fn observe_run<T>(
     observer: &dyn Observer,
     name: &str,
@@ -136,7 +136,7 @@ fn view(name: &str, progress: &runner::Progress) -> Progress {
     };
     let pace = match progress.learned_per_minute.get() {
         0 => String::new(),
-        learned => format!(", slowed by the vendor to {learned} calls a minute"),
+        learned => format!(", slowed by the vendor to {learned} calls per minute"),
     };
     let state = format!("{} in flight{waiting}{failed}{pace}", progress.in_flight.get());
     Progress { name: name.to_owned(), done: progress.done(), total: progress.total.get(), state }

@@ -1,8 +1,8 @@
-//! What was collected of a batch: the batch itself is deleted then, and a later collection must show the same.
+//! Remembers what was collected of a batch: the batch itself is deleted then, and a later collection must show the same.
 //!
-//! A small file in the exchange remembers eight bytes of the digest of each row that was accepted, in request order, after
-//! one line of JSON; eight bytes of the digest of all that follow. Rows that are added to the results later have another
-//! digest. A damaged file is set aside: then the results say what was collected.
+//! A small file in the exchange keeps eight bytes of the digest of each accepted row, in request order, after one line of JSON,
+//! and eight bytes of the digest of the whole. Rows that are added to the results later have another digest. A damaged file is
+//! set aside; then the results decide.
 
 use std::fs;
 use std::io;
@@ -26,27 +26,27 @@ pub struct Collected {
     format: u32,
     /// The digest of its archive.
     pub batch_sha256: Digest,
-    /// Which of the runner's targets served it.
+    /// The runner's target that served it.
     pub target: String,
-    /// How many shards it had.
+    /// The number of shards.
     pub shards: u32,
-    /// How many requests it had.
+    /// The number of requests.
     pub requests: u64,
 }
 
 impl Collected {
-    /// Of a batch with so many shards and requests.
+    /// A batch with these counts.
     pub fn new(batch_sha256: Digest, target: &str, shards: u32, requests: u64) -> Self {
         Self { format: FORMAT, batch_sha256, target: target.to_owned(), shards, requests }
     }
 }
 
 impl LocalExchange {
-    /// Remembers which row of each request was accepted, by [`super::row_mark`].
+    /// Remembers the accepted row of each request, by [`super::row_mark`].
     pub fn remember_collected(&self, id: &BatchId, batch: &Collected, rows: &[u64]) -> anyhow::Result<()> {
         let path = self.collected_file(id);
         let cannot = || format!("cannot write `{}`", path.display());
-        // Of commands that publish at once, an older one may have kept its tip last.
+        // With concurrent publishers, an older one may have written its tip last.
         for exchange in [self, &self.artifacts()?] {
             exchange.keep_tip(&exchange.results_branch(id))?;
         }
@@ -62,7 +62,7 @@ impl LocalExchange {
         durable::write(&path, &bytes).with_context(cannot)
     }
 
-    /// What was collected of a batch, and what its rows must be; nothing where that is not known here.
+    /// The collected batch and its accepted rows; `None` if unknown.
     pub fn collected(&self, id: &BatchId) -> anyhow::Result<Option<(Collected, RowFilter)>> {
         let path = self.collected_file(id);
         let bytes = match fs::read(&path) {
@@ -72,7 +72,7 @@ impl LocalExchange {
         };
         let read = parse(&bytes);
         if read.is_none() {
-            set_aside(self.path(), &path, "its checksum does not fit")?;
+            set_aside(self.path(), &path, "its checksum does not match")?;
         }
         Ok(read)
     }

@@ -1,4 +1,4 @@
-//! What a power cut or a failing disk has damaged is moved to a folder of its own, where it can be inspected.
+//! Moves files damaged by a power cut or a failing disk to a separate folder for inspection.
 
 use std::fmt;
 use std::fs;
@@ -9,15 +9,15 @@ use anyhow::Context as _;
 use super::LocalExchange;
 use crate::util::durable;
 
-/// The folder in an exchange that has what was set aside.
+/// The folder of an exchange for damaged files.
 const FOLDER: &str = "damaged";
 
 /// A line of a file, for messages.
 #[derive(Debug, Clone, Copy)]
 pub struct RowPlace<'p> {
-    /// The file, as a user finds it.
+    /// The file, by its path for users.
     pub file: &'p str,
-    /// Counted from 1.
+    /// The line number, from 1.
     pub line: u64,
 }
 
@@ -28,13 +28,13 @@ impl fmt::Display for RowPlace<'_> {
 }
 
 impl LocalExchange {
-    /// Moves a file of the exchange out of the way that cannot be read, and says so.
+    /// Moves an unreadable file of the exchange aside, with a warning.
     pub fn set_aside(&self, file: &Path, problem: &str) -> anyhow::Result<()> {
         set_aside(self.path(), file, problem).map(drop)
     }
 }
 
-/// Moves a file of the exchange at `root` out of the way, and says so; gives its new name.
+/// Moves a file of the exchange at `root` aside, with a warning; returns its new name.
 pub(super) fn set_aside(root: &Path, file: &Path, problem: &str) -> anyhow::Result<PathBuf> {
     let to = free_name(root, file)?;
     durable::rename(file, &to).with_context(|| format!("cannot move `{}`", file.display()))?;
@@ -42,7 +42,7 @@ pub(super) fn set_aside(root: &Path, file: &Path, problem: &str) -> anyhow::Resu
     Ok(to)
 }
 
-/// Keeps a copy of a file of the exchange at `root` before it is replaced, and says so.
+/// Keeps a copy of a file of the exchange at `root` before it is replaced, with a warning.
 pub(super) fn keep_copy(root: &Path, file: &Path, problem: &str) -> anyhow::Result<()> {
     let to = free_name(root, file)?;
     let cannot = || format!("cannot copy `{}`", file.display());
@@ -53,7 +53,7 @@ pub(super) fn keep_copy(root: &Path, file: &Path, problem: &str) -> anyhow::Resu
     Ok(())
 }
 
-/// Keeps a text in place of something that is not a file, and warns.
+/// Saves a text for something that is not a file, with a warning.
 pub(super) fn keep_text(root: &Path, name: &str, text: &str, problem: &str) -> anyhow::Result<()> {
     let to = free_name(root, &root.join(name))?;
     durable::write(&to, text.as_bytes()).with_context(|| format!("cannot write `{}`", to.display()))?;
@@ -62,10 +62,10 @@ pub(super) fn keep_text(root: &Path, name: &str, text: &str, problem: &str) -> a
 }
 
 fn warn(file: &Path, to: &Path, problem: &str) {
-    tracing::warn!("`{}` is damaged ({problem}): it is set aside as `{}`", file.display(), to.display());
+    tracing::warn!("`{}` is damaged ({problem}): moved to `{}`", file.display(), to.display());
 }
 
-/// A name that nothing has yet.
+/// An unused name.
 fn free_name(root: &Path, file: &Path) -> anyhow::Result<PathBuf> {
     let folder = root.join(FOLDER);
     durable::create_dir_all(&folder).with_context(|| format!("cannot make `{}`", folder.display()))?;

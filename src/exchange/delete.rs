@@ -1,4 +1,4 @@
-//! A batch that nobody needs any more leaves nothing behind.
+//! Deletes everything of a batch that is no longer needed.
 
 use std::collections::BTreeSet;
 use std::{fs, io};
@@ -12,7 +12,7 @@ use crate::protocol::names::{HANDOVER_FOLDER, handover_branch};
 use crate::util::durable;
 
 impl LocalExchange {
-    /// Every batch of which there is anything: the batch itself, results, or a journal.
+    /// Every batch with any data: the batch itself, results, or a journal.
     pub fn known(&self) -> anyhow::Result<BTreeSet<BatchId>> {
         let mut names = self.repository.branches(HANDOVER_FOLDER)?;
         names.extend(self.repository.branches(&self.results_prefix)?);
@@ -30,7 +30,7 @@ impl LocalExchange {
         Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
-    /// When anything of a batch changed last; nothing if there is nothing of it.
+    /// When any data of a batch last changed; `None` if there is none.
     pub fn last_change(&self, id: &BatchId) -> anyhow::Result<Option<Timestamp>> {
         let mut times = Vec::new();
         for branch in [handover_branch(id), self.results_branch(id), self.artifacts()?.results_branch(id)] {
@@ -47,7 +47,7 @@ impl LocalExchange {
 
     /// Deletes a batch with its results and its journal.
     pub fn forget(&self, id: &BatchId) -> anyhow::Result<()> {
-        // The journal last: what is left after a crash is found by it.
+        // The journal last: after a crash, it shows that there are leftovers.
         self.forget_tip(&self.results_branch(id))?;
         self.repository.delete_branch(&self.results_branch(id))?;
         self.delete_batch(id)?;

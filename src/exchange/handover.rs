@@ -1,4 +1,4 @@
-//! The archive of a batch as the files of a hand-over branch, written and read without holding it in memory.
+//! The archive of a batch as the files of a hand-over branch, streamed without holding it in memory.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -13,7 +13,7 @@ use crate::git::{CommitOutcome, NewFile, ObjectId};
 use crate::model::{Digest, Failure};
 
 impl LocalExchange {
-    /// Commits an archive on a new branch, in as many files as it needs; one that has another digest is an error.
+    /// Commits an archive on a new branch, in as many files as needed; a digest mismatch is an error.
     pub(super) fn commit_archive(
         &self,
         branch: &str,
@@ -41,8 +41,8 @@ impl LocalExchange {
         self.repository.commit(branch, None, message, &mut files)
     }
 
-    /// Hands the files of the archive in a commit to `read`, in order, and tells how long they are together; nothing if there is no
-    /// archive. A commit with other parts than ours, or too large ones, is an error (exit 3).
+    /// Streams the archive's files in a commit to `read`, in order, and returns their total length; `None` if there is no archive.
+    /// A commit with unexpected or too large parts is an error (exit 3).
     pub(super) fn read_archive(
         &self,
         commit: &ObjectId,
@@ -69,7 +69,7 @@ impl LocalExchange {
     }
 }
 
-/// Reads a part of a file, and fails at the end of the last one if the file is not the expected one.
+/// Reads a part of a file; the end of the last part fails if the digest does not match.
 struct Checked<'f, R> {
     inner: R,
     hasher: &'f RefCell<Sha256>,

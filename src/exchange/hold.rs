@@ -1,8 +1,8 @@
-//! Who works with a batch: it is deleted by the last one only.
+//! Tracks which commands use a batch: only the last one may delete it.
 //!
-//! Several commands may work with one batch at the same time, also with one that is finished. Each of them holds a shared
-//! lock; a command that wants to delete the batch releases it first and tries to take it exclusively, which only the last one can. Readers
-//! of results need none: what is deleted was published, and remembered as collected, before.
+//! Several commands may use one batch at the same time, even a finished one. Each holds a shared lock. To delete the batch, a
+//! command releases it and tries to take it exclusively, which succeeds only for the last one. Readers of results need no lock:
+//! what is deleted was published, and recorded as collected, before.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
@@ -16,15 +16,15 @@ use crate::model::BatchId;
 
 const FOLDER: &str = "locks";
 
-/// The right to find a batch and its journals where they are, until it is dropped or the process ends.
+/// Keeps a batch and its journals in place until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct Hold {
-    /// Nothing where the exchange cannot be written to: then no command can delete the batch either.
+    /// `None` if the exchange is read-only: then no command can delete the batch either.
     lock: Option<(File, PathBuf)>,
 }
 
 impl LocalExchange {
-    /// Keeps other commands from deleting a batch. What is damaged of it is set aside first.
+    /// Keeps other commands from deleting a batch. Sets its damaged files aside first.
     pub fn hold(&self, id: &BatchId) -> anyhow::Result<Hold> {
         let path = self.path().join(FOLDER).join(format!("{id}.lock"));
         let cannot = || format!("cannot lock `{}`", path.display());
@@ -46,14 +46,14 @@ impl LocalExchange {
         }
     }
 
-    /// Whether a command works with a batch.
+    /// Whether a command uses a batch.
     pub fn is_held(&self, id: &BatchId) -> bool {
         let path = self.path().join(FOLDER).join(format!("{id}.lock"));
         path.exists() && Alone::try_take(&path).is_none()
     }
 
-    /// Deletes a batch that was collected completely, unless another command still works with it, which deletes it then.
-    /// With `journals` they go too: everything in them is on the results branch.
+    /// Deletes a completely collected batch, unless another command still uses it, which then deletes it. With `journals`, deletes
+    /// those, too: everything in them is on the results branch.
     pub fn release(&self, id: &BatchId, mut hold: Hold, journals: bool) -> anyhow::Result<()> {
         let Some((shared, path)) = hold.lock.take() else { return Ok(()) };
         drop(shared);
@@ -77,7 +77,7 @@ impl Drop for Hold {
     }
 }
 
-/// The lock of the last one, which removes the file.
+/// The exclusive lock, which removes the file.
 struct Alone<'p> {
     _file: File,
     path: &'p Path,
@@ -97,7 +97,7 @@ impl Drop for Alone<'_> {
     fn drop(&mut self) {
         // While it is locked: a process that waits for it checks again.
         let _ = fs::remove_file(self.path);
-        // Fails where others hold other batches, as it should.
+        // Fails if other batches are held, as it should.
         let _ = self.path.parent().map(fs::remove_dir);
     }
 }

@@ -17,12 +17,12 @@ impl LocalExchange {
         is_valid.then(|| id.to_ascii_lowercase())
     }
 
-    /// An id for it; [`Self::set_id`] makes it its own.
+    /// A new id; [`Self::set_id`] stores it.
     pub fn new_id() -> String {
         format!("{:032x}", fastrand::u128(..))
     }
 
-    /// Gives it this id.
+    /// Stores this id.
     pub fn set_id(&self, id: &str) -> anyhow::Result<()> {
         let path = self.path().join(FILE);
         durable::write(&path, format!("{id}\n").as_bytes())

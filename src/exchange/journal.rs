@@ -1,4 +1,4 @@
-//! The journal of each shard: a plain file inside the repository's directory, so that a copy of the exchange carries it.
+//! The journal of each shard: a plain file inside the repository's directory, so that copies of the exchange include it.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,20 +17,20 @@ use crate::util::durable;
 /// The file that says which batch a journal belongs to.
 const CLAIM: &str = "batch.sha256";
 
-/// The right to run one shard of a batch, until it is dropped or the process ends.
+/// The exclusive right to run one shard, until it is dropped or the process ends.
 #[derive(Debug)]
 pub struct ShardLock {
     _file: File,
 }
 
 impl LocalExchange {
-    /// Where the runner of a shard keeps its journal; the directory is made, the file is not.
+    /// The path of a shard's journal; creates the directory but not the file.
     pub fn journal_path(&self, id: &BatchId, shard: u32) -> anyhow::Result<PathBuf> {
         self.make_journal_dir(id)?;
         Ok(self.journal_file(id, shard))
     }
 
-    /// Hands over all rows of a shard's journal, each without its line feed, unless it is of another batch.
+    /// Passes all rows of a shard's journal to a function, without line feeds, unless it belongs to another batch.
     pub fn each_journal_row(
         &self,
         id: &BatchId,
@@ -38,7 +38,7 @@ impl LocalExchange {
         shard: u32,
         mut each: impl FnMut(&RowPlace<'_>, &[u8]) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        // Without a claim, or with a damaged one, each row tells by its checksum.
+        // Without a valid claim, the checksum of each row decides.
         if self.claimed_batch(id)?.is_some_and(|owner| owner != batch) {
             return Ok(());
         }
@@ -49,8 +49,8 @@ impl LocalExchange {
             .with_context(|| format!("cannot read the journal `{file}`"))
     }
 
-    /// Writes the rows of a shard's journal that the results branch does not have to the file `to`; only whole ones of
-    /// this batch.
+    /// Writes the rows of a shard's journal that are missing on the results branch to the file `to`; only complete rows of this
+    /// batch.
     pub fn unpublished(&self, id: &BatchId, batch: Digest, shard: u32, to: &Path) -> anyhow::Result<()> {
         let mut published = HashSet::new();
         self.each_row(id, |of_shard, _, line| {
@@ -72,8 +72,8 @@ impl LocalExchange {
         out.flush().with_context(cannot)
     }
 
-    /// Takes everything out of a shard's journal that is not a whole row of this batch, and keeps the original. A last line
-    /// without its end is removed without a warning: that is where a killed run was writing.
+    /// Removes everything from a shard's journal that is not a complete row of this batch, and keeps the original. An unterminated
+    /// last line is removed without a warning: a killed run was writing it.
     pub fn clean_journal(&self, id: &BatchId, batch: Digest, shard: u32) -> anyhow::Result<()> {
         let path = self.journal_file(id, shard);
         let cannot = || format!("cannot read the journal `{}`", path.display());
@@ -109,7 +109,7 @@ impl LocalExchange {
         durable::persist(out, &path).with_context(cannot)
     }
 
-    /// Appends the rows of a shard's journal from an offset on to the file `to`; tells how long the journal is.
+    /// Appends the rows of a shard's journal from an offset to the file `to`; returns the journal's length.
     pub fn copy_journal(&self, id: &BatchId, shard: u32, from: u64, to: &Path) -> anyhow::Result<u64> {
         let path = self.journal_file(id, shard);
         let cannot = || format!("cannot read the journal `{}`", path.display());
@@ -126,8 +126,8 @@ impl LocalExchange {
         Ok(length)
     }
 
-    /// Notes which batch a journal belongs to. Rows of another batch with the same id would be taken for answers, so
-    /// that is an error (exit 3).
+    /// Records which batch a journal belongs to. Rows of another batch with the same id would count as responses, so that is an
+    /// error (exit 3).
     pub fn claim_journal(&self, id: &BatchId, batch: Digest) -> anyhow::Result<()> {
         if let Some(owner) = self.results_batch(id)? {
             must_match(id, owner, batch)?;
@@ -142,13 +142,13 @@ impl LocalExchange {
         }
         let path = self.make_journal_dir(id)?.join(CLAIM);
         if path.exists() {
-            set_aside(self.path(), &path, "its checksum does not fit")?;
+            set_aside(self.path(), &path, "its checksum does not match")?;
         }
         durable::write(&path, claim(batch).as_bytes())
             .with_context(|| format!("cannot write `{}`", path.display()))
     }
 
-    /// The batch that the journal belongs to, once a runner has claimed it; nothing where the claim is damaged.
+    /// The batch that claimed the journal; `None` if there is no valid claim.
     pub(super) fn claimed_batch(&self, id: &BatchId) -> anyhow::Result<Option<Digest>> {
         let path = self.journal_dir(id).join(CLAIM);
         match fs::read(&path) {
@@ -158,7 +158,7 @@ impl LocalExchange {
         }
     }
 
-    /// How many lines the journals of a batch have.
+    /// The number of lines in the journals of a batch.
     pub(super) fn journal_rows(&self, id: &BatchId) -> anyhow::Result<u64> {
         let mut rows = 0;
         for entry in fs::read_dir(self.journal_dir(id)).into_iter().flatten().flatten() {
@@ -183,7 +183,7 @@ impl LocalExchange {
         }
     }
 
-    /// Takes the right to run a shard; another runner that has it makes this fail at once (exit 6).
+    /// Locks a shard; fails at once if another runner has it (exit 6).
     pub fn lock(&self, id: &BatchId, shard: u32) -> Result<ShardLock, Failure> {
         let cannot = |error: &dyn std::fmt::Display| {
             Failure::new(Exit::Failure, format!("cannot lock shard {shard} of batch `{id}`: {error}"))
@@ -227,7 +227,7 @@ impl LocalExchange {
     }
 }
 
-/// The text of a claim: the digest of the batch, and a checksum of it.
+/// The text of a claim: the batch digest and its checksum.
 fn claim(batch: Digest) -> String {
     format!("{batch} {:016x}\n", row_mark(batch.to_string().as_bytes()))
 }
@@ -237,7 +237,7 @@ fn parse_claim(text: &[u8]) -> Option<Digest> {
     (claim(batch).as_bytes() == text).then_some(batch)
 }
 
-/// The file, if there is one.
+/// Opens the file, if it exists.
 fn open_journal(path: &Path) -> anyhow::Result<Option<File>> {
     match File::open(path) {
         Ok(journal) => Ok(Some(journal)),
@@ -246,15 +246,15 @@ fn open_journal(path: &Path) -> anyhow::Result<Option<File>> {
     }
 }
 
-/// Hands over all whole lines, each with its number and without its line feed and what a lost block has left before it:
-/// zeros. Says whether there were none.
+/// Passes all complete lines to a function, numbered and without line feeds and leading zeros, which a lost disk block leaves.
+/// Returns whether there were no such zeros.
 fn each_line(
     journal: impl Read,
     mut each: impl FnMut(u64, bool, &[u8]) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let mut reader = BufReader::with_capacity(1 << 16, journal);
     let (mut number, mut line) = (0, Vec::new());
-    // A line without its end is where a killed run was writing.
+    // A killed run was writing an unterminated line.
     while reader.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
         number += 1;
         let zeros = line.iter().take_while(|byte| **byte == 0).count();
@@ -264,7 +264,7 @@ fn each_line(
     Ok(())
 }
 
-/// The length of a file up to its last newline: what a killed run was writing is left out.
+/// The length of a file up to its last newline, without an unterminated line of a killed run.
 pub fn whole_lines(file: &mut File) -> io::Result<u64> {
     const STEP: u64 = 1 << 16;
     let mut end = file.metadata()?.len();

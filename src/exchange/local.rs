@@ -20,7 +20,7 @@ use crate::util::durable;
 use crate::util::own_dir;
 use crate::util::path::quoted;
 
-/// Every commit leaves a pack; from here on they slow the reading down.
+/// Every commit creates a pack; more than this slow down reading.
 const MOST_PACKS: usize = 100;
 /// How many known batches a message lists.
 const LISTED: usize = 5;
@@ -31,32 +31,32 @@ const LISTED: usize = 5;
 #[derive(Debug)]
 pub struct LocalExchange {
     pub(super) repository: Repository,
-    /// Its path as the user named it.
+    /// Its path as the user gave it.
     shown: PathBuf,
     /// The folder of the results branches.
     pub(super) results_prefix: String,
-    /// When a results file is full, and how long it may be; smaller in tests.
+    /// The size at which a results file is full, and its maximum; smaller in tests.
     pub(super) rows_bytes: (u64, u64),
-    /// How a batch is split into files; into smaller ones in tests.
+    /// How a batch is split into files; smaller ones in tests.
     pub(super) split: Split,
 }
 
-/// What became of a batch that was put.
+/// The result of storing a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Put {
     /// It is new.
     New,
-    /// It was handed over before and still lies there: a resume.
+    /// It is already stored: a resume.
     AlreadyThere,
-    /// It was collected before and lies there again: a resume.
+    /// It was collected before and is stored again: a resume.
     Again,
 }
 
 impl LocalExchange {
-    /// Where the exchange is, unless another path is chosen.
+    /// The default path of the exchange.
     pub const DEFAULT_PATH: &str = ".run-evals/exchange.git";
 
-    /// Opens the exchange, and makes it first if the path is new or empty.
+    /// Opens the exchange, or creates it if the path is new or empty.
     pub fn open_or_create(path: &Path) -> anyhow::Result<Self> {
         own_dir::check(path)?;
         let was_damaged = repair_files(path)?;
@@ -65,20 +65,18 @@ impl LocalExchange {
         }
         let empty = fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
         if path.symlink_metadata().is_ok() && !empty {
-            return Err(not_an_exchange(path)
-                .hint("name a path that does not exist yet with `--exchange`, and it will be made")
-                .into());
+            return Err(not_an_exchange(path).hint("pass a new path with `--exchange`").into());
         }
         let above = path.ancestors().skip(1).find(|folder| folder.symlink_metadata().is_ok());
         if let Some(above) = above.filter(|above| !above.is_dir()) {
             let message =
                 format!("cannot make `{}`: `{}` is not a directory", path.display(), above.display());
-            return Err(Failure::config(message).hint("name another path with `--exchange`").into());
+            return Err(Failure::config(message).hint("pass another path with `--exchange`").into());
         }
         Ok(Self::new(Repository::init(path)?, path))
     }
 
-    /// Opens an exchange that is there.
+    /// Opens an existing exchange.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         own_dir::check(path)?;
         let cannot = |error: anyhow::Error| match error.downcast::<Failure>() {
@@ -92,13 +90,13 @@ impl LocalExchange {
         }
         if path.symlink_metadata().is_ok() {
             return Err(not_an_exchange(path)
-                .hint("`--exchange` names the one that `run-evals eval` or `run-evals dispatch` made"));
+                .hint("`--exchange` must be one that `run-evals eval` or `run-evals dispatch` created"));
         }
-        Err(Failure::config(format!("there is no exchange at `{}`", path.display()))
-            .hint("`run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path"))
+        Err(Failure::config(format!("no exchange at `{}`", path.display()))
+            .hint("`run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path"))
     }
 
-    /// An exchange of which some files were set aside may have branches that point to nothing.
+    /// If files of an exchange were set aside, its branches may point to nothing.
     fn repaired(repository: Repository, path: &Path, was_damaged: bool) -> anyhow::Result<Self> {
         let exchange = Self::new(repository, path);
         if was_damaged {
@@ -117,14 +115,14 @@ impl LocalExchange {
         }
     }
 
-    /// The same exchange with the results branches in another folder.
+    /// The same exchange with another folder for results branches.
     #[must_use]
     pub fn with_results_prefix(self, prefix: &str) -> Self {
         Self { results_prefix: prefix.to_owned(), ..self }
     }
 
-    /// The same exchange, with what came as artifacts instead of what is on the results branches: that follows another
-    /// repository, and is overwritten.
+    /// The same exchange, with rows from artifacts instead of those on the results branches, which follow another repository and
+    /// are overwritten.
     pub fn artifacts(&self) -> anyhow::Result<Self> {
         Ok(Self::new(self.repository.again(), &self.shown).with_results_prefix(ARTIFACTS_FOLDER))
     }
@@ -134,12 +132,12 @@ impl LocalExchange {
         self.repository.dir()
     }
 
-    /// Its path as the user named it.
+    /// Its path as the user gave it.
     pub fn shown(&self) -> &Path {
         &self.shown
     }
 
-    /// Hands a batch over on the orphan branch `eval-batch/<id>`; another batch with that id is an error (exit 3).
+    /// Stores a batch on the orphan branch `eval-batch/<id>`; another batch with that id is an error (exit 3).
     pub fn put_batch(&self, id: &BatchId, archive: &Path, digest: Digest) -> anyhow::Result<Put> {
         let branch = handover_branch(id);
         let (mut retries, mut repaired) = (Retries::default(), false);
@@ -154,7 +152,7 @@ impl LocalExchange {
             }
             self.must_be_free(HANDOVER_FOLDER)?;
 
-            // Random, so that two commands which do the same in the same second do not both take the branch for theirs.
+            // Random, so that two identical commands in the same second do not both claim the branch.
             let nonce = fastrand::u64(..);
             let message = format!("Hand over batch {id}\n\nbatch_sha256: {digest}\nnonce: {nonce:016x}\n");
             let committed = match self.commit_archive(&branch, &message, archive, digest) {
@@ -166,7 +164,7 @@ impl LocalExchange {
                 committed => committed.map_err(|error| self.or_read_only(id, error))?,
             };
             match committed {
-                // Git does not write what it has already, also if that is damaged.
+                // Git does not write an object that it already has, even if that is damaged.
                 CommitOutcome::Done
                     if self.stored_digest(&branch).is_ok_and(|there| there == Some(digest)) =>
                 {
@@ -185,16 +183,16 @@ impl LocalExchange {
         }
     }
 
-    /// The error, or a clearer one where the exchange cannot be written to.
+    /// The error, or a clearer one if the exchange is read-only.
     fn or_read_only(&self, id: &BatchId, error: anyhow::Error) -> anyhow::Error {
         if rustix::fs::access(self.path().join("objects"), rustix::fs::Access::WRITE_OK).is_ok() {
             return error;
         }
         let shown = quoted(&self.shown);
         let message =
-            format!("the exchange `{}` is read-only: it cannot take the batch `{id}`", self.shown.display());
+            format!("the exchange `{}` is read-only: it cannot store the batch `{id}`", self.shown.display());
         let hint = format!(
-            "`run-evals collect {id} --exchange {shown}` reads what is answered; to call what is missing, make it writable"
+            "`run-evals collect {id} --exchange {shown}` collects the existing responses; to call the missing requests, make it writable"
         );
         Failure::config(message).hint(hint).into()
     }
@@ -204,7 +202,7 @@ impl LocalExchange {
         if self.find_batch(id, to)? { Ok(()) } else { Err(self.no_batch(id)?.into()) }
     }
 
-    /// The same; `false` if there is no such batch.
+    /// The same; `false` if the batch does not exist.
     fn find_batch(&self, id: &BatchId, to: &Path) -> anyhow::Result<bool> {
         let cannot_write = || format!("cannot write `{}`", to.display());
         let branch = handover_branch(id);
@@ -219,7 +217,7 @@ impl LocalExchange {
         Ok(found.is_some())
     }
 
-    /// Unpacks a batch into the new directory `dir`, if its archive has the expected digest, and gives that digest.
+    /// Unpacks a batch into the new directory `dir` if its archive has the expected digest, and returns the digest.
     pub fn unpack_batch(
         &self,
         id: &BatchId,
@@ -232,7 +230,7 @@ impl LocalExchange {
         }
     }
 
-    /// The same; nothing if there is no such batch.
+    /// The same; `None` if the batch does not exist.
     pub fn find_unpacked(
         &self,
         id: &BatchId,
@@ -248,26 +246,26 @@ impl LocalExchange {
         Ok(Some((manifest, digest)))
     }
 
-    /// The digest of a batch that lies there.
+    /// The digest of a stored batch.
     pub fn batch_digest(&self, id: &BatchId) -> anyhow::Result<Option<Digest>> {
         self.stored_digest(&handover_branch(id))
     }
 
-    /// How long the archive of a batch is that lies there.
+    /// The archive size of a stored batch.
     pub fn batch_bytes(&self, id: &BatchId) -> anyhow::Result<Option<u64>> {
         let branch = handover_branch(id);
         let Some(tip) = self.repository.tip(&branch)? else { return Ok(None) };
         self.read_archive(&tip, &branch, |content| Ok(io::copy(content, &mut io::sink()).map(drop)?))
     }
 
-    /// Takes the hand-over branch away, once everything is collected.
+    /// Deletes the hand-over branch, after everything is collected.
     pub fn delete_batch(&self, id: &BatchId) -> anyhow::Result<()> {
         self.delete_handover(id)?;
         self.tidy();
         Ok(())
     }
 
-    /// Takes the branch away, also while other commands change other branches.
+    /// Deletes the branch, even while other commands change other branches.
     pub(super) fn delete_handover(&self, id: &BatchId) -> anyhow::Result<()> {
         let mut retries = Retries::default();
         loop {
@@ -282,20 +280,20 @@ impl LocalExchange {
         }
     }
 
-    /// Packs the repository, if that is worth it.
+    /// Packs the repository, if worthwhile.
     pub(super) fn tidy(&self) {
         if !self.repository.is_untidy(MOST_PACKS) {
             return;
         }
-        // Otherwise git deletes the rows of a branch that a failing disk has lost.
+        // Otherwise git deletes the rows of a branch whose ref was lost on a failing disk.
         let tidied = self.restore_all_branches().and_then(|()| self.repository.tidy(MOST_PACKS));
         if let Err(error) = tidied {
-            // Nothing depends on it, and the next one tries again.
-            tracing::debug!("cannot tidy the exchange: {error:#}");
+            // Nothing depends on it, and the next run retries.
+            tracing::debug!("cannot pack the exchange: {error:#}");
         }
     }
 
-    /// The batches that lie there, in the order of their ids.
+    /// The stored batches, ordered by id.
     pub fn batches(&self) -> anyhow::Result<Vec<BatchId>> {
         self.ids(HANDOVER_FOLDER)
     }
@@ -321,7 +319,7 @@ impl LocalExchange {
     }
 
     pub(super) fn stored_digest(&self, branch: &str) -> anyhow::Result<Option<Digest>> {
-        // By its commit: the branch may appear or vanish between two questions.
+        // Use the commit: the branch may appear or vanish between two calls.
         let Some(tip) = self.repository.tip(branch)? else {
             return Ok(None);
         };
@@ -345,8 +343,7 @@ impl LocalExchange {
         if self.repository.tip(&branch)?.is_some() {
             return Ok(no_archive(&branch));
         }
-        let failure =
-            Failure::config(format!("there is no batch `{id}` in the exchange `{}`", self.shown.display()));
+        let failure = Failure::config(format!("no batch `{id}` in the exchange `{}`", self.shown.display()));
         let rows = self.journal_rows(id)?;
         if rows > 0 {
             return Ok(failure.hint(format!(
@@ -361,7 +358,7 @@ impl LocalExchange {
             );
         }
         Ok(match (listed(&self.batches()?), listed(&self.ids(RESULTS_FOLDER)?)) {
-            (None, None) => failure.hint("it has no batch at all: `--exchange` names another path"),
+            (None, None) => failure.hint("it has no batches: `--exchange` sets another path"),
             (Some(batches), None) => failure.hint(format!("it has {batches}")),
             (None, Some(results)) => failure.hint(format!("it has only the results of {results}")),
             (Some(batches), Some(results)) => {
@@ -371,14 +368,14 @@ impl LocalExchange {
     }
 }
 
-/// Refuses a batch (exit 3) that has the id of another one.
+/// Refuses a batch (exit 3) whose id belongs to another one.
 pub fn must_match(id: &BatchId, there: Digest, new: Digest) -> Result<(), Failure> {
     if there == new {
         return Ok(());
     }
     let message =
-        format!("another batch has the id `{id}` already: its digest is {there}, the new one's is {new}");
-    Err(Failure::config(message).hint("choose another `--batch-id`, or leave it out to get a new one"))
+        format!("another batch already has the id `{id}`: its digest is {there}, the new one's is {new}");
+    Err(Failure::config(message).hint("choose another `--batch-id`, or omit it to get a new one"))
 }
 
 fn not_an_exchange(path: &Path) -> Failure {
@@ -386,7 +383,7 @@ fn not_an_exchange(path: &Path) -> Failure {
 }
 
 fn no_archive(branch: &str) -> Failure {
-    Failure::config(format!("the branch `{branch}` is there but has no `{BATCH_FILE}`"))
+    Failure::config(format!("the branch `{branch}` exists but has no `{BATCH_FILE}`"))
         .hint("delete the branch, or choose another `--batch-id`")
 }
 

@@ -1,11 +1,11 @@
-//! Where a batch and its results lie between dispatcher and runner.
+//! Stores a batch and its results between dispatcher and runner.
 //!
 //! `local` is a bare git repository on disk with the same branches as a runner repository on GitHub: the hand-over branch
 //! `eval-batch/<id>`, whose files `handover` writes and reads, and the results branch `eval-results/<id>`, which `results` writes and reads. Beside them it holds the
-//! `journal` of each shard. `remote` brings both branches to and from the runner repository itself.
-//! `rows` is the format of the results files, `row_filter` decides which rows count, `collected` what was accepted;
-//! `delete` deletes a batch with all of it, `hold` keeps others from deleting it; `id` tells exchanges apart. `damage` and `repair` set aside what a
-//! power cut or a failing disk has damaged; `tips` finds the results again whose branch is gone.
+//! `journal` of each shard. `remote` fetches both branches from the runner repository and pushes them.
+//! `rows` is the format of the results files, `row_filter` decides which rows count, `collected` remembers what was accepted;
+//! `delete` deletes everything of a batch, `hold` prevents that while it is in use; `id` identifies exchanges. `damage` and `repair` set damaged
+//! files aside after a power cut or disk failure; `tips` restores results branches whose ref is lost.
 
 mod collected;
 mod damage;

@@ -1,8 +1,8 @@
-//! The branches of a batch, brought to and from the runner repository over git.
+//! Fetches and pushes the branches of a batch from and to the runner repository.
 //!
-//! What is here follows what is there, once it is known to be of the same batch: a branch is fetched under another name
-//! first. What was committed here but not accepted there is taken back, so that the rows can be committed again on top
-//! of what is there now. A branch that is not one with results of the batch is never changed, here or there.
+//! The local branch follows the remote one, once that is known to be of the same batch: a branch is fetched under another name
+//! first. A commit that the remote rejects is undone, so that the rows can be committed again on top of the remote's state. A
+//! branch that is not a results branch of the batch is never changed, on either side.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::protocol::ResultsManifest;
 use crate::protocol::names::{HANDOVER_FOLDER, INCOMING_FOLDER, handover_branch};
 use crate::util::backoff::RESULTS_BRANCH;
 
-/// Which branches a batch needs over there.
+/// The remote branches that a batch needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Needs {
     /// One for its results.
@@ -25,11 +25,11 @@ pub struct Needs {
     pub handover: bool,
 }
 
-/// Why results are not on the results branch.
+/// Why results were not published.
 #[derive(Debug, thiserror::Error)]
 pub enum PublishError {
-    /// The host refuses these rows or this branch, in its own words; trying again is of no use.
-    #[error("the results branch is refused: {0}")]
+    /// The host rejects these rows or this branch, with its message; retrying is useless.
+    #[error("the results branch was rejected: {0}")]
     Refused(String),
     /// Anything else; the same rows may be published later.
     #[error(transparent)]
@@ -37,8 +37,8 @@ pub enum PublishError {
 }
 
 impl LocalExchange {
-    /// Brings the batch on a branch over there into this exchange; `false` if there is no such branch. Where the branch may
-    /// be anybody's, only its tip is wanted, not its history.
+    /// Fetches the batch on a remote branch into this exchange; `false` if the branch does not exist. Only the tip of the branch
+    /// is fetched, because its history may be untrusted.
     pub fn fetch_batch(
         &self,
         remote: &Remote,
@@ -57,8 +57,8 @@ impl LocalExchange {
         })
     }
 
-    /// Refuses a repository (exit 3) in which a branch has the name of a folder that the results, or also the batch, need,
-    /// and one in which another batch has its results under this id.
+    /// Refuses a repository (exit 3) in which a branch has the name of a folder that the batch or its results need, and one in which
+    /// another batch has results under this id.
     pub fn check_remote(
         &self,
         remote: &Remote,
@@ -86,9 +86,9 @@ impl LocalExchange {
         Ok(())
     }
 
-    /// Fetches a branch of the other side to look at it, and leaves every branch here as it is.
+    /// Fetches a remote branch for inspection, without changing local branches.
     fn incoming(&self, remote: &Remote, branch: &str) -> anyhow::Result<Option<ObjectId>> {
-        // A name of its own: several processes may look at the same time.
+        // A unique name: several processes may do this at the same time.
         let to = format!("{INCOMING_FOLDER}/{:016x}", fastrand::u64(..));
         if !self.repository.fetch(remote, branch, &to)? {
             return Ok(None);
@@ -98,7 +98,7 @@ impl LocalExchange {
         tip
     }
 
-    /// The batch whose results a commit of the other side has, which must be the expected one.
+    /// The batch whose results a remote commit has; it must be the expected one.
     fn check_owner(
         &self,
         remote: &Remote,
@@ -120,8 +120,8 @@ impl LocalExchange {
         Ok(owner)
     }
 
-    /// Makes the results branch here a commit of the other side, unless either of them is of another batch than the
-    /// expected one, or than what lies here under the same id.
+    /// Moves the local results branch to a remote commit, unless either of them belongs to another batch than expected, or than
+    /// the one stored under the same id.
     fn follow(
         &self,
         remote: &Remote,
@@ -145,8 +145,8 @@ impl LocalExchange {
         self.set_results(&branch, Some(tip))
     }
 
-    /// Hands the batch over on the branch `eval-batch/<id>` of the runner repository; another batch with that id over
-    /// there is an error (exit 3). Whether the branch was made: the same batch may lie there already.
+    /// Pushes the batch to the branch `eval-batch/<id>` of the runner repository; another batch with that id is an error (exit 3).
+    /// Returns whether the branch was created: the same batch may already be there.
     pub fn push_batch(
         &self,
         remote: &Remote,
@@ -160,7 +160,7 @@ impl LocalExchange {
             PushOutcome::Done => Ok(true),
             PushOutcome::InTheWay => Err(in_the_way(remote, HANDOVER_FOLDER).into()),
             PushOutcome::Refused(words) => Err(Failure::config(format!(
-                "`{}` refuses the branch `{branch}`:\n{words}",
+                "`{}` rejected the branch `{branch}`:\n{words}",
                 remote.url()
             ))
             .hint(format!(
@@ -175,13 +175,13 @@ impl LocalExchange {
                 self.repository.delete_branch(&incoming)?;
                 match digest_there {
                     Some(there) => Ok(must_match(id, there, digest).map(|()| false)?),
-                    None => anyhow::bail!("the branch `{branch}` of `{}` comes and goes", remote.url()),
+                    None => anyhow::bail!("the branch `{branch}` of `{}` was deleted concurrently", remote.url()),
                 }
             }
         }
     }
 
-    /// Takes the hand-over branch over there away.
+    /// Deletes the remote hand-over branch.
     pub fn delete_remote_batch(
         &self,
         remote: &Remote,
@@ -191,7 +191,7 @@ impl LocalExchange {
         self.delete_remote(remote, &handover_branch(id), None, patience)
     }
 
-    /// Takes the results branch over there away, if it is of this batch and nobody adds to it meanwhile.
+    /// Deletes the remote results branch, if it belongs to this batch and does not change meanwhile.
     pub fn delete_remote_results(
         &self,
         remote: &Remote,
@@ -222,7 +222,7 @@ impl LocalExchange {
         match with_patience(remote, patience, delete)? {
             PushOutcome::Done => Ok(()),
             PushOutcome::Refused(words) => {
-                anyhow::bail!("`{}` keeps the branch `{branch}`:\n{words}", remote.url())
+                anyhow::bail!("`{}` did not delete the branch `{branch}`:\n{words}", remote.url())
             }
             PushOutcome::Moved(_) | PushOutcome::InTheWay => {
                 anyhow::bail!("the branch `{branch}` of `{}` was changed meanwhile", remote.url())
@@ -230,10 +230,10 @@ impl LocalExchange {
         }
     }
 
-    /// Makes the results branch here what it is over there; `false` if there is none.
+    /// Moves the local results branch to the remote one; `false` if there is none.
     ///
-    /// A branch that is not one with results of the batch, or of another batch than the expected one or the one that lies
-    /// here under this id, is an error (exit 3), and then the branch here stays as it is.
+    /// A branch that is not a results branch, or belongs to another batch than expected or stored under this id, is an error
+    /// (exit 3), and the local branch stays unchanged.
     pub fn fetch_results(
         &self,
         remote: &Remote,
@@ -247,8 +247,8 @@ impl LocalExchange {
         self.follow(remote, id, expected, &tip).map(|()| true)
     }
 
-    /// Publishes as [`LocalExchange::publish`] does, and brings the branch over there; as often as somebody else is
-    /// faster, within `patience`. Where it fails, the branch here is what it was.
+    /// Publishes as [`LocalExchange::publish`] does, and pushes the branch; retries lost races within `patience`. On failure, the
+    /// local branch is restored.
     pub fn publish_to(
         &self,
         remote: &Remote,
@@ -262,7 +262,7 @@ impl LocalExchange {
         self.publish_whole_to(remote, id, &Publication { rows: &rows, manifest, claim: false }, patience)
     }
 
-    /// The same as [`LocalExchange::publish_whole`], brought over there.
+    /// The same for [`LocalExchange::publish_whole`].
     pub fn publish_whole_to(
         &self,
         remote: &Remote,
@@ -301,26 +301,26 @@ impl LocalExchange {
                 Err(error) if GitError::is_transient(&error) => continue,
                 Err(error) => return Err(PublishError::Other(remote.explain(error))),
             }
-            // The answer was lost, the push was not.
+            // The push succeeded, but its response was lost.
             if self.repository.tip(&branch)?.as_ref() == Some(&ours) {
                 return Ok(());
             }
         }
     }
 
-    /// How many rows the results branch has, by the subjects of its commits: for showing progress only.
+    /// The number of rows on the results branch, by its commit subjects: for progress only.
     pub fn rows_published(&self, id: &BatchId) -> anyhow::Result<u64> {
         let branch = self.results_branch(id);
         if self.repository.tip(&branch)?.is_none() {
             return Ok(0);
         }
         let rows = |subject: &String| subject.strip_prefix("Add ")?.split(' ').next()?.parse::<u64>().ok();
-        // The subjects may be anybody's.
+        // The subjects are untrusted.
         Ok(self.repository.subjects(&branch)?.iter().filter_map(rows).fold(0, u64::saturating_add))
     }
 }
 
-/// Repeats what fails for a passing reason.
+/// Retries transient failures.
 fn with_patience<T>(
     remote: &Remote,
     patience: Duration,
@@ -329,7 +329,7 @@ fn with_patience<T>(
     retry(remote, RESULTS_BRANCH.within(patience), work)
 }
 
-/// A folder of branches and the folders that it lies in: no branch may have such a name.
+/// A folder of branches and its parent folders: no branch may have such a name.
 fn folder_names(folder: &str) -> impl Iterator<Item = &str> {
     folder.match_indices('/').map(|(at, _)| at).chain([folder.len()]).map(|end| &folder[..end])
 }

@@ -1,8 +1,8 @@
-//! A damaged exchange becomes one that git can open again, from what is intact.
+//! Repairs a damaged exchange from its intact files, so that git can open it again.
 //!
-//! A power cut may leave any file empty, torn or full of zeros that git did not sync. Such files are set aside. What they
-//! said is found again elsewhere: the batch in the next `eval` or `dispatch` with the same id, and the rows in the journal.
-//! What is in neither is called again.
+//! A power cut may leave any file that git did not sync empty, truncated or full of zeros. Such files are set aside. Their content
+//! is recovered: the batch by the next `eval` or `dispatch` with the same id, and the rows from the journal. Anything else is
+//! called again.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -22,7 +22,7 @@ use crate::protocol::names::{ARTIFACTS_FOLDER, RESULTS_DIR, handover_branch, is_
 use crate::util::durable;
 
 const HEAD: &str = "ref: refs/heads/main\n";
-/// What git and run-evals put into an exchange; a directory with anything else is not an exchange.
+/// What git and run-evals create in an exchange; a directory with anything else is not an exchange.
 const NAMES: [&str; 23] = [
     "HEAD",
     "FETCH_HEAD",
@@ -49,18 +49,18 @@ const NAMES: [&str; 23] = [
     tips::FOLDER,
 ];
 const DIRECTORIES: [&str; 2] = ["objects/pack", "refs"];
-/// A pack gets its index a moment after its name.
+/// A pack gets its index shortly after its name.
 const YOUNG: Duration = Duration::from_mins(1);
-/// The signatures at the beginning of packs and their indexes.
+/// The signatures of packs and their indexes.
 const PACK: &[u8] = b"PACK";
 const INDEX: &[u8] = b"\xfftOc";
 
-/// Sets aside what is damaged of the exchange at `path`; whether anything was. A directory that is none is left alone.
+/// Sets damaged files of the exchange at `path` aside; returns whether there were any. Ignores other directories.
 pub(super) fn repair_files(path: &Path) -> anyhow::Result<bool> {
     if !is_exchange(path) {
         return Ok(false);
     }
-    // Nothing is moved before it is certain that no link leads out of the exchange.
+    // First make sure that no link leads out of the exchange.
     reject_untrusted(path)?;
     for folder in own_folders(path).iter().map(PathBuf::as_path).chain([path]) {
         durable::sweep(folder);
@@ -90,14 +90,14 @@ fn entries(folder: &Path) -> impl Iterator<Item = fs::DirEntry> {
     fs::read_dir(folder).into_iter().flatten().flatten()
 }
 
-/// The folders of an exchange that have files of run-evals.
+/// The folders of an exchange with files of run-evals.
 fn own_folders(root: &Path) -> Vec<PathBuf> {
     let mut folders = ["collected", "dispatch", "locks", tips::FOLDER].map(|name| root.join(name)).to_vec();
     folders.extend(entries(&root.join("journal")).map(|entry| entry.path()));
     folders
 }
 
-/// Sets aside directories in the place of files.
+/// Sets aside directories that are in place of files.
 fn repair_kinds(root: &Path) -> anyhow::Result<bool> {
     let mut folders = own_folders(root);
     folders.push(root.join("objects/pack"));
@@ -118,7 +118,7 @@ fn repair_kind(root: &Path, file: &Path) -> anyhow::Result<bool> {
     Ok(is_dir)
 }
 
-/// Whether everything in a directory is what an exchange has, and enough of it.
+/// Whether a directory contains only, and enough of, what an exchange has.
 fn is_exchange(path: &Path) -> bool {
     let Ok(entries) = fs::read_dir(path) else { return false };
     let mut known = Vec::new();
@@ -134,7 +134,7 @@ fn is_exchange(path: &Path) -> bool {
     known.iter().any(|name| name == "objects") && known.iter().any(|name| name == "refs" || name == "journal")
 }
 
-/// Writes a file again that is missing or damaged.
+/// Rewrites a file that is missing or damaged.
 fn repair_text(
     root: &Path,
     name: &str,
@@ -146,7 +146,7 @@ fn repair_text(
         Ok(content) if is_whole(&content) => return Ok(false),
         Ok(content) => drop(set_aside(root, &path, problem(&content))?),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            tracing::warn!("`{}` is missing: it is written again", path.display());
+            tracing::warn!("`{}` is missing: rewriting it", path.display());
         }
         Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
     }
@@ -158,7 +158,7 @@ fn problem(content: &[u8]) -> &'static str {
     if content.is_empty() {
         "it is empty"
     } else if content.iter().all(|byte| *byte == 0) {
-        "it has only zeros"
+        "it contains only zeros"
     } else {
         "it cannot be read"
     }
@@ -192,7 +192,7 @@ fn repair_loose_refs(root: &Path, dir: &Path) -> anyhow::Result<bool> {
     Ok(damaged)
 }
 
-/// Keeps the lines that can be read.
+/// Keeps the readable lines.
 fn repair_packed_refs(root: &Path) -> anyhow::Result<bool> {
     let path = root.join("packed-refs");
     let Ok(content) = fs::read(&path) else { return Ok(false) };
@@ -215,7 +215,7 @@ fn repair_packed_refs(root: &Path) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Git gives up at an object that is empty, even where another copy is whole.
+/// Git fails on an empty object, even if another copy is intact.
 fn repair_loose_objects(root: &Path) -> anyhow::Result<bool> {
     let mut damaged = false;
     for folder in fs::read_dir(root.join("objects")).into_iter().flatten().flatten() {
@@ -265,15 +265,15 @@ fn repair_packs(root: &Path) -> anyhow::Result<bool> {
     Ok(damaged)
 }
 
-/// A pack that is whole gets another index. Of another one, the whole objects are kept.
+/// Rebuilds the index of an intact pack. From a damaged one, keeps the intact objects.
 fn repair_pack(root: &Path, pack: &Path) -> anyhow::Result<()> {
     let index = pack.with_extension("idx");
     if index.exists() {
-        set_aside(root, &index, "it does not fit its pack")?;
+        set_aside(root, &index, "it does not match its pack")?;
     }
     let Err(error) = index_pack(root, pack) else { return Ok(()) };
     tracing::debug!("{error:#}");
-    // Where it is, git would find the damaged objects in it first.
+    // In its place, git would find the damaged objects in it first.
     let aside = set_aside(root, pack, "some of its objects cannot be read")?;
     if let Err(error) = salvage_pack(root, &aside) {
         tracing::debug!("{error:#}");
@@ -281,7 +281,7 @@ fn repair_pack(root: &Path, pack: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a pack and its index have their beginnings and ends; also if they vanish meanwhile, or are just being made.
+/// Whether a pack and its index have intact ends; also true if they vanish meanwhile or are being written.
 fn pack_is_whole(pack: &Path, index: &Path, checksum: usize) -> bool {
     let is_young = || {
         let modified = fs::metadata(pack).and_then(|metadata| metadata.modified());
@@ -295,7 +295,7 @@ fn pack_is_whole(pack: &Path, index: &Path, checksum: usize) -> bool {
     }
 }
 
-/// The last bytes of a file; nothing if it does not begin as it should.
+/// The last bytes of a file; `None` if its signature is wrong.
 fn ends(path: &Path, signature: &[u8], length: usize) -> io::Result<Option<Vec<u8>>> {
     let mut file = File::open(path)?;
     let mut first = vec![0; signature.len()];
@@ -310,7 +310,7 @@ fn ends(path: &Path, signature: &[u8], length: usize) -> io::Result<Option<Vec<u
     Ok((first == signature).then_some(last))
 }
 
-/// Whether git could not read objects. What it says of them differs with every kind of damage.
+/// Whether git could not read objects. Its message differs with every kind of damage.
 pub(super) fn is_damage(error: &anyhow::Error) -> bool {
     let of_objects = |error: &GitError| matches!(error.subcommand, "cat-file" | "fast-import");
     error.is::<DamagedTree>()
@@ -320,7 +320,7 @@ pub(super) fn is_damage(error: &anyhow::Error) -> bool {
 }
 
 impl LocalExchange {
-    /// Checks every object, once something cannot be read, so that no damaged one is left to be found or used again.
+    /// Checks every object after a read failed, so that no damaged one is found or reused.
     pub(super) fn repair_objects(&self) -> anyhow::Result<()> {
         let packs: Vec<PathBuf> =
             fs::read_dir(self.path().join("objects/pack"))?.flatten().map(|entry| entry.path()).collect();
@@ -328,7 +328,7 @@ impl LocalExchange {
             let index = pack.with_extension("idx");
             if let Err(error) = verify_pack(self.path(), &index) {
                 tracing::debug!("{error:#}");
-                // Another process may have packed everything anew.
+                // Another process may have repacked everything.
                 if pack.exists() {
                     repair_pack(self.path(), pack)?;
                 }
@@ -338,7 +338,7 @@ impl LocalExchange {
         Ok(())
     }
 
-    /// Sets aside every branch whose commit is gone.
+    /// Sets aside every branch whose commit is missing.
     pub(super) fn repair_all_branches(&self) -> anyhow::Result<()> {
         let heads = self.path().join("refs/heads");
         let mut branches = Vec::new();
@@ -356,7 +356,7 @@ impl LocalExchange {
         Ok(())
     }
 
-    /// Sets aside the branches of a batch that git cannot read, and makes results branches again that are gone.
+    /// Sets aside the unreadable branches of a batch, and restores lost results branches.
     pub fn repair_branches(&self, id: &BatchId) -> anyhow::Result<()> {
         self.repair_branch(&handover_branch(id), is_batch_file)?;
         for branch in [self.results_branch(id), format!("{ARTIFACTS_FOLDER}/{id}")] {
@@ -369,7 +369,7 @@ impl LocalExchange {
         Ok(())
     }
 
-    /// Sets a branch aside whose commit, tree or one of its needed files and folders cannot be read.
+    /// Sets aside a branch whose commit, tree or required files are unreadable.
     fn repair_branch(&self, branch: &str, is_needed: fn(&str) -> bool) -> anyhow::Result<()> {
         let Some(value) = self.reference(branch)? else { return Ok(()) };
         let look = || match self.problem_of(branch, is_needed) {
@@ -417,7 +417,7 @@ impl LocalExchange {
         Ok(None)
     }
 
-    /// What a branch points to, whether that is there or not.
+    /// The target of a branch, whether it exists or not.
     fn reference(&self, branch: &str) -> anyhow::Result<Option<String>> {
         let name = format!("refs/heads/{branch}");
         let path: PathBuf = self.path().join(&name);

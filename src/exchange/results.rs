@@ -1,4 +1,4 @@
-//! The results branch: new rows per checkpoint in files of their own, the manifest, and a page for people.
+//! The results branch: files with the new rows of each checkpoint, the manifest, and a README.
 
 use std::path::Path;
 
@@ -26,9 +26,9 @@ const LONGEST_MANIFEST: u64 = 1 << 20;
 pub struct Publication<'p> {
     /// Shards, and JSONL files with their new rows.
     pub rows: &'p [(u32, &'p Path)],
-    /// The manifest, where it is new.
+    /// The manifest, if it is new.
     pub manifest: Option<&'p ResultsManifest>,
-    /// Whether a branch that is not there yet is made even without rows, to claim it for the batch.
+    /// Whether to create a missing branch even without rows, to claim it for the batch.
     pub claim: bool,
 }
 
@@ -40,14 +40,14 @@ struct Owner {
 }
 
 impl LocalExchange {
-    /// The branch that the results of a batch are on.
+    /// The results branch of a batch.
     pub fn results_branch(&self, id: &BatchId) -> String {
         results_branch(&self.results_prefix, id)
     }
 
-    /// Adds rows of a shard as new files, and replaces the manifest; one commit, or none where there is nothing new.
+    /// Adds rows of a shard as new files, and replaces the manifest, in one commit; none if nothing is new.
     ///
-    /// `rows` is a JSONL file. The first commit makes the branch, an orphan.
+    /// `rows` is a JSONL file. The first commit creates the branch as an orphan.
     pub fn publish(
         &self,
         id: &BatchId,
@@ -59,9 +59,9 @@ impl LocalExchange {
         self.publish_whole(id, &Publication { rows: &rows, manifest, claim: false })
     }
 
-    /// Makes one commit of rows of any shards, the manifest, and the claim; or none where there is nothing new.
+    /// Commits rows of any shards, the manifest, and the claim at once; no commit if nothing is new.
     ///
-    /// Where the branch belongs to another batch than the one that the journal was claimed for, nothing is added (exit 3).
+    /// If the branch belongs to another batch than the one that claimed the journal, nothing is added (exit 3).
     pub fn publish_whole(&self, id: &BatchId, publication: &Publication<'_>) -> anyhow::Result<()> {
         let mut shards = Vec::new();
         for (shard, rows) in publication.rows {
@@ -75,7 +75,7 @@ impl LocalExchange {
         RowParts::of(rows, full, longest)
     }
 
-    /// Commits rows for the batch `claim`. A branch that is somebody else's is left alone (exit 3).
+    /// Commits rows for the batch `claim`. A branch of another owner is left alone (exit 3).
     fn publish_parts(
         &self,
         id: &BatchId,
@@ -156,7 +156,7 @@ impl LocalExchange {
         }
     }
 
-    /// Publishes rows that came as an artifact, for this batch.
+    /// Publishes the rows of an artifact for this batch.
     pub fn publish_artifact(
         &self,
         id: &BatchId,
@@ -168,13 +168,13 @@ impl LocalExchange {
         self.publish_parts(id, &rows, &Publication::default(), Some(batch))
     }
 
-    /// The digest of the batch that the results branch belongs to, once it says so.
+    /// The digest of the batch that the results branch belongs to, if it has one.
     pub fn results_batch(&self, id: &BatchId) -> anyhow::Result<Option<Digest>> {
         let branch = self.results_branch(id);
         self.owner_at(id, &format!("refs/heads/{branch}"), &branch)
     }
 
-    /// The digest of the batch that a commit has the results of, if it says so; messages call it by a `branch`.
+    /// The digest of the batch that a commit has results of, if known; `branch` is its name in messages.
     pub(super) fn owner_at(
         &self,
         id: &BatchId,
@@ -201,7 +201,7 @@ impl LocalExchange {
         }
     }
 
-    /// The results manifest of a batch, once there is one.
+    /// The results manifest of a batch, if it exists.
     pub fn results_manifest(&self, id: &BatchId) -> anyhow::Result<Option<ResultsManifest>> {
         let branch = self.results_branch(id);
         self.manifest_at(id, &format!("refs/heads/{branch}"), &branch)
@@ -223,11 +223,11 @@ impl LocalExchange {
         })
     }
 
-    /// Hands every row of every shard over, with the number of its shard's folder and without its line feed; returns the
-    /// names of the results files, in the order read.
+    /// Passes every row of every shard to a function, with its shard number and without line feed; returns the names of the results
+    /// files, in reading order.
     ///
-    /// Within a shard newer rows come later, so that the last row of a request is the one that counts. What is handed over
-    /// is untrusted: [`super::RowFilter`] tells which rows count. A file that cannot be read to its end is reported, and its
+    /// Within a shard newer rows come later, so the last row of a request counts. The rows are untrusted: [`super::RowFilter`]
+    /// decides which count. A file that cannot be read to its end is reported, and its
     /// other rows are missing.
     pub fn each_row(
         &self,
@@ -235,7 +235,7 @@ impl LocalExchange {
         mut each: impl FnMut(u32, &RowPlace<'_>, &[u8]) -> anyhow::Result<()>,
     ) -> anyhow::Result<Vec<String>> {
         let branch = self.results_branch(id);
-        // Everything is read from one commit, whatever is published meanwhile.
+        // Read everything from one commit, even if more is published meanwhile.
         let Some(tip) = self.repository.tip(&branch)? else {
             return Ok(Vec::new());
         };
@@ -281,7 +281,7 @@ impl LocalExchange {
         Ok(names)
     }
 
-    /// The entries of a folder whose names have a number, in the order of the numbers.
+    /// The numbered entries of a folder, in numeric order.
     fn numbered(
         &self,
         tip: &ObjectId,
@@ -345,7 +345,7 @@ fn describe(shards: &[(u32, RowParts)], with_manifest: bool) -> String {
     }
 }
 
-/// Why a branch that has the name of a results branch, but says nothing of a batch, is left alone.
+/// The error for a branch with the name of a results branch that names no batch.
 pub(super) fn foreign(id: &BatchId, branch: &str, repository: &dyn std::fmt::Display) -> Failure {
     let message = format!("the branch `{branch}` of `{repository}` is not one with results of batch `{id}`");
     Failure::config(message).hint(format!(
@@ -355,5 +355,5 @@ pub(super) fn foreign(id: &BatchId, branch: &str, repository: &dyn std::fmt::Dis
 
 fn damaged(name: &str, branch: &str, problem: &str) -> Failure {
     Failure::config(format!("cannot read `{name}` on the branch `{branch}`: {problem}"))
-        .hint("undo whatever was committed there by hand, or run the batch again under another `--batch-id`")
+        .hint("undo any manual commits there, or run the batch again with another `--batch-id`")
 }

@@ -1,9 +1,9 @@
-//! Patience with others who commit to the same branch.
+//! Retries commits that lose a race on the same branch.
 
 use crate::git::GitError;
 use crate::util::backoff::{Attempts, REFERENCE_RACE};
 
-/// Counts the races that were lost in a row.
+/// Counts consecutive lost races.
 #[derive(Debug)]
 pub(super) struct Retries(Attempts);
 
@@ -14,7 +14,7 @@ impl Default for Retries {
 }
 
 impl Retries {
-    /// Waits for the next attempt; an error after many.
+    /// Waits for the next attempt; an error after too many.
     pub(super) fn lost(&mut self, error: GitError) -> anyhow::Result<()> {
         if self.0.again() {
             return Ok(());

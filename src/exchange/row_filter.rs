@@ -1,8 +1,8 @@
-//! Which rows count: those that answer what the batch asks.
+//! Decides which rows count: those that answer a request of the batch.
 //!
-//! Rows come from branches and artifacts that others can write to, and from disks that fail. One rule decides for all of
-//! them, wherever they are read: a row must be whole by its checksum, and answer the very request that the batch has at its
-//! index. A row that does not is treated as missing, and its place is reported.
+//! Rows come from branches and artifacts that others can write to, and from disks that fail. One rule applies everywhere: a row
+//! must match its checksum and answer exactly the request that the batch has at its index. Any other row is treated as missing,
+//! and its place is reported.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -17,7 +17,7 @@ use crate::model::{BatchId, Digest, Failure, Response, is_obeyed};
 use crate::protocol::{BatchManifest, RowSeal};
 use crate::util::WorkDir;
 
-/// Length limit of a target's name in a row.
+/// The longest target name in a row.
 const LONGEST_TARGET: usize = 1024;
 
 /// Decides which rows count for a batch. It holds eight bytes for each request.
@@ -29,7 +29,7 @@ pub struct RowFilter {
     marks: Marks,
 }
 
-/// The rows that do not count: how many, and where the first one is.
+/// The rows that do not count: their number, and the place of the first.
 #[derive(Debug, Default, Clone)]
 pub struct Strangers {
     count: u64,
@@ -37,18 +37,18 @@ pub struct Strangers {
 }
 
 impl Strangers {
-    /// One more, at this place.
+    /// Adds one at this place.
     pub fn add(&mut self, place: impl FnOnce() -> String) {
         self.count += 1;
         self.first.get_or_insert_with(place);
     }
 
-    /// How many.
+    /// Their number.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// What a user reads of them.
+    /// The warning for the user.
     pub fn warning(&self, id: &BatchId) -> Option<String> {
         let first = self.first.as_ref()?;
         let (noun, first) = match self.count {
@@ -66,14 +66,14 @@ impl std::ops::AddAssign for Strangers {
     }
 }
 
-/// What is known of each request, in order.
+/// How to check the row of each request, in order.
 #[derive(Debug)]
 enum Marks {
-    /// Nothing: the batch itself is not here.
+    /// Unknown: the batch itself is not here.
     None,
-    /// Its id and its digest, as one number.
+    /// A request's id and digest, as one number.
     Requests(Vec<u64>),
-    /// The very row that was accepted for it before.
+    /// The row that was accepted for it before.
     Rows(Vec<u64>),
 }
 
@@ -92,7 +92,7 @@ impl RowFilter {
         let mut line = Vec::new();
         while reader.read_until(b'\n', &mut line).context(cannot)? > 0 {
             let request = line.strip_suffix(b"\n").unwrap_or(&line);
-            // A line that is no request has no answer.
+            // An invalid request has no response.
             let id =
                 serde_json::from_slice::<Id<'_>>(request).map_or(Cow::Borrowed(""), |request| request.id);
             marks.push(request_mark(&id, Digest::of(request)));
@@ -102,19 +102,19 @@ impl RowFilter {
         Ok(Self { requests, shards, seal, marks: Marks::Requests(marks) })
     }
 
-    /// Of a batch that is not here only the counts are known.
+    /// For a batch that is not here: only the counts are known.
     pub fn unknown(requests: u64, shards: u32, batch: Digest) -> Self {
         Self { requests, shards, seal: RowSeal::of(batch), marks: Marks::None }
     }
 
-    /// A batch whose rows were all accepted before: these count again, and no others.
+    /// For a batch whose rows were all accepted before: only these count again.
     pub(super) fn accepted(shards: u32, batch: Digest, rows: Vec<u64>) -> Self {
         Self { requests: rows.len() as u64, shards, seal: RowSeal::of(batch), marks: Marks::Rows(rows) }
     }
 
-    /// The row in a line, without its line feed, if it answers a request of the batch; where it lies in a place for one
-    /// `shard`, a request of that shard. It has an index, and exactly one of an output and an error. A row of another format is
-    /// refused (exit 3).
+    /// The row in a line, without its line feed, if it answers a request of the batch (of that `shard`, if given). It needs an
+    /// index, and exactly one of an output and an error. A row of another format is refused
+    /// (exit 3).
     pub fn answer(&self, line: &[u8], shard: Option<u32>) -> Result<Option<Response>, Failure> {
         let index = self.seal.index(line)?;
         Ok(index.and_then(|index| self.answer_at(index, line, shard)))
@@ -127,7 +127,7 @@ impl RowFilter {
         }
         let row: Response = serde_json::from_slice(line).ok()?;
         let whole = row.index == Some(index) && row.output.is_some() != row.error.is_some();
-        // The dispatcher's own field: a row that brings it was not written by a runner.
+        // Only the dispatcher sets this field, so a row that contains it was not written by a runner.
         let whole = whole && row.runner_target.is_none();
         let sane = row.cost_usd.is_none_or(|cost| cost.is_finite() && cost >= 0.0)
             && row.target.len() <= LONGEST_TARGET
@@ -141,8 +141,8 @@ impl RowFilter {
         (whole && sane && fits).then_some(row)
     }
 
-    /// Hears the rows of a JSONL file that count, each as it is and as its line without the line feed; tells which others
-    /// there are. A file that is not there has none.
+    /// Passes the rows of a JSONL file that count to a function, parsed and as lines without line feeds; returns the others. A
+    /// missing file has none.
     pub fn each_answer(
         &self,
         rows: &Path,
@@ -158,7 +158,7 @@ impl RowFilter {
         let (mut number, mut line) = (0_u64, Vec::new());
         while reader.read_until(b'\n', &mut line).with_context(cannot)? > 0 {
             number += 1;
-            // Without its end a line may be half of one.
+            // An unterminated line may be incomplete.
             let whole = line.strip_suffix(b"\n").unwrap_or_default();
             match self.answer(whole, shard)? {
                 Some(row) => each(&row, whole)?,
@@ -173,19 +173,19 @@ impl RowFilter {
 impl LocalExchange {
     /// The filter of a batch in this exchange.
     pub fn row_filter(&self, id: &BatchId) -> anyhow::Result<RowFilter> {
-        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+        let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let dir = temporary.path().join("batch");
         let (manifest, digest) = self.unpack_batch(id, None, &dir)?;
         RowFilter::read(&dir, &manifest, digest)
     }
 }
 
-/// What tells a request from every other one.
+/// Identifies a request.
 fn request_mark(id: &str, sha256: Digest) -> u64 {
     mark(Digest::of(format!("{sha256}{id}").as_bytes()))
 }
 
-/// What tells a row from every other one.
+/// Identifies a row.
 pub fn row_mark(line: &[u8]) -> u64 {
     mark(Digest::of(line))
 }

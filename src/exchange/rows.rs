@@ -11,12 +11,12 @@ use anyhow::Context as _;
 pub(super) const FULL: u64 = 4_000_000;
 /// The most bytes of the rows in one artifact, unless a single row is longer.
 const FULL_ARTIFACT: u64 = 64 << 20;
-/// The longest row and the longest results file: far more than the longest answer takes, however it is written down.
+/// The longest row and the longest results file: far more than the longest answer needs.
 pub(super) const LONGEST: u64 = 256 << 20;
 
 const BUFFER: usize = 1 << 16;
 
-/// A JSONL file, cut between rows into results files.
+/// A JSONL file, split between rows into results files.
 #[derive(Debug)]
 pub struct RowParts {
     file: File,
@@ -28,7 +28,7 @@ struct Part {
     start: u64,
     end: u64,
     rows: u64,
-    /// What the last row lacks: its line feed, or nothing.
+    /// The line feed that the last row lacks, or nothing.
     ending: &'static [u8],
 }
 
@@ -46,21 +46,21 @@ pub struct RowPart<'f> {
 /// Why rows could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum RowsError {
-    /// The results file is not what it should be.
+    /// The results file is damaged.
     #[error("{0}")]
     Damaged(String),
-    /// The caller does not go on.
+    /// The caller stopped.
     #[error(transparent)]
     Stopped(anyhow::Error),
 }
 
 impl RowParts {
-    /// The rows of a JSONL file, as artifacts carry them.
+    /// The rows of a JSONL file, as stored in artifacts.
     pub fn for_artifacts(rows: &Path) -> anyhow::Result<Self> {
         Self::of(rows, FULL_ARTIFACT, LONGEST)
     }
 
-    /// The rows of a JSONL file in parts of at most `full` bytes; an empty file has none. A row of more than `longest` bytes is an
+    /// The rows of a JSONL file in parts of at most `full` bytes; an empty file has none. A row longer than `longest` bytes is an
     /// error.
     pub(super) fn of(rows: &Path, full: u64, longest: u64) -> anyhow::Result<Self> {
         let cannot_read = || format!("cannot read the rows in `{}`", rows.display());
@@ -91,7 +91,7 @@ impl RowParts {
         Ok(Self { file, parts })
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub(super) fn rows(&self) -> u64 {
         self.parts.iter().map(|part| part.rows).sum()
     }
@@ -117,7 +117,7 @@ impl Read for RowPart<'_> {
     }
 }
 
-/// Hands over the rows of a results file, each without its line feed; an empty one for what is too long.
+/// Passes the rows of a results file to a function, without line feeds; a too long one is passed as empty.
 pub(super) fn each(
     from: impl Read,
     longest: u64,

@@ -193,7 +193,7 @@ fn a_large_batch_is_handed_over_in_parts() {
     let error = exchange.put_batch(&id("two"), &changed, digest).unwrap_err();
     assert!(format!("{error:#}").contains("its digest is not"), "{error:#}");
     let error = exchange.put_batch(&id("one"), &changed, Digest::of(b"archive 11c")).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
 }
 
 #[test]
@@ -246,15 +246,15 @@ fn another_batch_with_the_same_id_is_rejected() {
     exchange.put_batch(&id("one"), &old, Digest::of(b"old")).unwrap();
     let error = exchange.put_batch(&id("one"), &new, Digest::of(b"new")).unwrap_err();
     assert_snapshot!(world.told(error, Exit::Config), @r"
-    another batch has the id `one` already: its digest is cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4, the new one's is 11507a0e2f5e69d5dfa40a62a1bd7b6ee57e6bcd85c67c9b8431b36fff21c437
-    hint: choose another `--batch-id`, or leave it out to get a new one
+    another batch already has the id `one`: its digest is cba06b5736faf67e54b07b561eae94395e774c517a7d910a54369e1263ccfbd4, the new one's is 11507a0e2f5e69d5dfa40a62a1bd7b6ee57e6bcd85c67c9b8431b36fff21c437
+    hint: choose another `--batch-id`, or omit it to get a new one
     ");
 
     // The same once it was collected: the results remember the digest.
     exchange.publish(&id("one"), 0, None, Some(&manifest(&id("one"), Digest::of(b"old"), 2))).unwrap();
     exchange.delete_batch(&id("one")).unwrap();
     let error = exchange.put_batch(&id("one"), &new, Digest::of(b"new")).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
     assert_eq!(exchange.put_batch(&id("one"), &old, Digest::of(b"old")).unwrap(), Put::Again);
 }
 
@@ -280,29 +280,29 @@ fn a_missing_batch_lists_the_existing_ones() {
     let to = world.path("copy");
     let missing = |name: &str| world.told(exchange.get_batch(&id(name), &to).unwrap_err(), Exit::Config);
     assert_snapshot!(missing("none"), @r"
-    there is no batch `none` in the exchange `…/exchange.git`
-    hint: it has no batch at all: `--exchange` names another path
+    no batch `none` in the exchange `…/exchange.git`
+    hint: it has no batches: `--exchange` sets another path
     ");
     let archive = world.file("a", "a");
     for name in ["b1", "b2", "b3", "b4", "b5"] {
         exchange.put_batch(&id(name), &archive, Digest::of(b"a")).unwrap();
     }
     assert_snapshot!(missing("none"), @r"
-    there is no batch `none` in the exchange `…/exchange.git`
+    no batch `none` in the exchange `…/exchange.git`
     hint: it has `b5`, `b4`, `b3`, `b2`, `b1`
     ");
     exchange.put_batch(&id("b6"), &archive, Digest::of(b"a")).unwrap();
     assert_snapshot!(missing("none"), @r"
-    there is no batch `none` in the exchange `…/exchange.git`
+    no batch `none` in the exchange `…/exchange.git`
     hint: it has `b6`, `b5`, `b4`, `b3`, `b2` and others
     ");
     exchange.publish(&id("done"), 0, None, Some(&manifest(&id("done"), Digest::of(b"a"), 2))).unwrap();
     assert_snapshot!(missing("done"), @r"
-    there is no batch `done` in the exchange `…/exchange.git`
+    no batch `done` in the exchange `…/exchange.git`
     hint: its results are on the branch `eval-results/done`, which `collect` reads
     ");
     assert_snapshot!(missing("none"), @r"
-    there is no batch `none` in the exchange `…/exchange.git`
+    no batch `none` in the exchange `…/exchange.git`
     hint: it has `b6`, `b5`, `b4`, `b3`, `b2` and others, and the results of `done`
     ");
     assert!(!to.exists());
@@ -475,7 +475,7 @@ fn only_one_of_several_dispatchers_hands_over() {
     assert_eq!(won.len(), 1, "{won:?}");
     for error in lost {
         let told = world.told(error.unwrap_err(), Exit::Config);
-        assert!(told.starts_with("another batch has the id"), "{told}");
+        assert!(told.starts_with("another batch already has the id"), "{told}");
     }
     assert_eq!(world.git(&["rev-list", "--count", "eval-batch/one"]).trim(), "1");
 }
@@ -523,7 +523,7 @@ fn a_hand_over_branch_without_a_batch_is_reported() {
     world.branch("eval-batch/one", "readme", b"x");
     let error = exchange.put_batch(&id("one"), &world.file("a", "a"), Digest::of(b"a")).unwrap_err();
     assert_snapshot!(world.told(error, Exit::Config), @r"
-    the branch `eval-batch/one` is there but has no `batch.tar.gz`
+    the branch `eval-batch/one` exists but has no `batch.tar.gz`
     hint: delete the branch, or choose another `--batch-id`
     ");
 }
@@ -587,15 +587,15 @@ fn other_directories_are_left_alone() {
     let tree = world.path("tree");
     assert_snapshot!(world.told(LocalExchange::open_or_create(&tree).unwrap_err(), Exit::Config), @r"
     `…/tree` is not a bare git repository
-    hint: name a path that does not exist yet with `--exchange`, and it will be made
+    hint: pass a new path with `--exchange`
     ");
     assert_snapshot!(world.told(LocalExchange::open(&tree).unwrap_err().into(), Exit::Config), @r"
     `…/tree` is not a bare git repository
-    hint: `--exchange` names the one that `run-evals eval` or `run-evals dispatch` made
+    hint: `--exchange` must be one that `run-evals eval` or `run-evals dispatch` created
     ");
     assert_snapshot!(world.told(LocalExchange::open(&world.path("none")).unwrap_err().into(), Exit::Config), @r"
-    there is no exchange at `…/none`
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    no exchange at `…/none`
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path
     ");
     assert!(LocalExchange::open_or_create(&tree.join("notes")).is_err());
     assert!(LocalExchange::open_or_create(&tree.join("notes/below")).is_err());
@@ -771,10 +771,10 @@ fn a_branch_names_its_batch_from_its_first_commit_on() {
     copy_branches(exchange.path(), &other);
     let other = LocalExchange::open(&other).unwrap();
     let error = other.claim_journal(&one, Digest::of(b"another")).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
     let archive = world.file("batch", "another");
     let error = other.put_batch(&one, &archive, Digest::of(b"another")).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
 }
 
 /// A copy without the journals.
@@ -799,7 +799,7 @@ fn a_branch_that_is_not_ours_is_left_alone() {
     let exchange = world.exchange();
     let (one, rows) = (id("one"), world.file("r", "1\n"));
     exchange.claim_journal(&one, Digest::of(b"mine")).unwrap();
-    world.branch("eval-results/one", "readme", b"somebody's work");
+    world.branch("eval-results/one", "readme", b"other work");
     let before = world.git(&["rev-parse", "eval-results/one"]);
     let claim = Publication { claim: true, ..Publication::default() };
     assert_snapshot!(world.told(exchange.publish_whole(&one, &claim).unwrap_err(), Exit::Config), @r"
@@ -828,5 +828,5 @@ fn rows_of_artifacts_belong_to_one_batch() {
     artifacts.publish_artifact(&id("one"), Digest::of(b"a"), 3, &rows).unwrap();
     assert_eq!(artifacts.results_batch(&id("one")).unwrap(), Some(Digest::of(b"a")));
     let error = artifacts.publish_artifact(&id("one"), Digest::of(b"b"), 3, &rows).unwrap_err();
-    assert!(world.told(error, Exit::Config).starts_with("another batch has the id `one` already"));
+    assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
 }

@@ -1,7 +1,7 @@
-//! The last commit of each results branch, kept a second time.
+//! A second copy of the last commit of each results branch.
 //!
-//! A branch is a file of 41 bytes, or a line of `packed-refs`. Where that is damaged or gone, the rows behind it are still in
-//! the packs, and a small file with a checksum says which commit has them.
+//! A branch is a file of 41 bytes, or a line of `packed-refs`. If it is damaged or lost, its rows are still in the packs, and a
+//! small file with a checksum names their commit.
 
 use std::fs;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ pub(super) const FOLDER: &str = "tips";
 const BRANCHES: &str = "refs/heads/";
 
 impl LocalExchange {
-    /// Keeps the commit of a results branch; of one that is not there, nothing is kept.
+    /// Records the commit of a results branch; nothing if the branch does not exist.
     pub(super) fn keep_tip(&self, branch: &str) -> anyhow::Result<()> {
         match self.repository.tip(branch)? {
             Some(tip) => self.write_tip(branch, &tip),
@@ -36,19 +36,19 @@ impl LocalExchange {
         durable::write(&path, text.as_bytes()).with_context(cannot)
     }
 
-    /// The branch is deleted on purpose.
+    /// Forgets a branch that is deleted on purpose.
     pub(super) fn forget_tip(&self, branch: &str) -> anyhow::Result<()> {
         let path = self.tip_file(branch);
         durable::remove_file(&path).with_context(|| format!("cannot delete `{}`", path.display()))
     }
 
-    /// Makes a results branch a commit, or takes it away.
+    /// Sets a results branch to a commit, or deletes it.
     pub(super) fn set_results(&self, branch: &str, tip: Option<&ObjectId>) -> anyhow::Result<()> {
         self.repository.set_branch(branch, tip)?;
         self.keep_tip(branch)
     }
 
-    /// Makes a results branch again that is gone, if its last commit is still here; whether it was made.
+    /// Restores a lost results branch if its last commit still exists; returns whether it did.
     pub(super) fn restore_branch(&self, branch: &str) -> anyhow::Result<bool> {
         let Some(commit) = self.kept_tip(branch) else { return Ok(false) };
         if self.repository.tip(branch)?.is_some() {
@@ -57,19 +57,19 @@ impl LocalExchange {
         let Some(tip) = self.repository.commit_named(&commit)? else { return Ok(false) };
         self.repository.set_branch(branch, Some(&tip))?;
         tracing::warn!(
-            "`{}` is missing: it is made again from `{}`",
+            "`{}` is missing: restoring it from `{}`",
             self.path().join(BRANCHES).join(branch).display(),
             self.tip_file(branch).display()
         );
         Ok(true)
     }
 
-    /// The commit that is kept of a branch, whether it is here or not.
+    /// The recorded commit of a branch, whether it exists or not.
     pub(super) fn kept_tip(&self, branch: &str) -> Option<String> {
         fs::read_to_string(self.tip_file(branch)).ok().and_then(|text| parse(branch, &text))
     }
 
-    /// The same for every branch, before git deletes what no branch has.
+    /// Restores every branch, before git deletes unreachable commits.
     pub(super) fn restore_all_branches(&self) -> anyhow::Result<()> {
         for entry in fs::read_dir(self.path().join(FOLDER)).into_iter().flatten().flatten() {
             let text = fs::read_to_string(entry.path()).unwrap_or_default();

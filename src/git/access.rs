@@ -16,7 +16,7 @@ const NO_BRANCH: &str = "no-such-batch";
 ///
 /// A failure of git itself is a [`GitError`].
 pub fn may_push(remote: &Remote) -> anyhow::Result<()> {
-    let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+    let temporary = WorkDir::new().context("cannot create a temporary directory")?;
     let dir = temporary.path().join("repository");
     let mut init = Git::new("init")?;
     init.args(["--bare", "--quiet", "--template=", "--"]).arg(&dir);

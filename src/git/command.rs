@@ -306,7 +306,7 @@ mod tests {
         git.args(["--list", "--show-scope"]);
         let text = String::from_utf8(git.run().unwrap()).unwrap();
         assert!(text.lines().all(|line| line.starts_with("command\t")), "{text}");
-        // Children of git see no more than git does; the variables of the tests stand in for keys.
+        // Children of git see no more than git does; the variables of the tests serve as keys.
         assert!(env::vars_os().any(|(name, _)| name.to_string_lossy().starts_with("CARGO")));
         let mut git = Git::new("seen").unwrap();
         git.set("alias.seen", "!env");

@@ -69,7 +69,7 @@ impl GitDir {
     /// The git directory of a clone that run-evals does not own.
     pub(super) fn foreign(checkout: &Checkout) -> anyhow::Result<Self> {
         let real = &checkout.common_dir;
-        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+        let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let dir = temporary.path();
         fs::write(dir.join("config"), configuration(&checkout.settings, real))
             .and_then(|()| fs::create_dir(dir.join("info")))

@@ -276,6 +276,6 @@ fn is_older(meta: &Metadata, age: Duration) -> bool {
 }
 
 fn remove(path: &Path) -> bool {
-    tracing::debug!("removing `{}`: the process that made it is gone", path.display());
+    tracing::debug!("removing `{}`: its process has ended", path.display());
     crate::util::durable::remove_file(path).is_ok()
 }

@@ -67,8 +67,8 @@ impl Objects {
         if answer.ends_with(" missing") || answer.ends_with(" ambiguous") {
             return Ok(None);
         }
-        let header = parse(answer)
-            .with_context(|| format!("cannot understand git's answer `{}`", printable(answer)))?;
+        let header =
+            parse(answer).with_context(|| format!("cannot parse git's response `{}`", printable(answer)))?;
         let mut content = (&mut self.stdout).take(header.size);
         let value = read(&header, &mut content)?;
         io::copy(&mut content, &mut io::sink())?;

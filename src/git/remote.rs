@@ -261,7 +261,7 @@ impl Repository {
 /// Reads files of a repository's default branch without a checkout; `None` for a missing file. A symlink or
 /// folder in place of a file is an error, because the repository's owner intended something else.
 pub fn fetch_files(remote: &Remote, paths: &[&str]) -> anyhow::Result<Vec<Option<Vec<u8>>>> {
-    let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+    let temporary = WorkDir::new().context("cannot create a temporary directory")?;
     let dir = temporary.path().join("repository");
     let mut init = Git::new("init")?;
     init.args(["--bare", "--quiet", "--template=", "--"]).arg(&dir);
@@ -297,7 +297,7 @@ fn read_file(remote: &Remote, dir: &GitDir, path: &str) -> anyhow::Result<Option
                 "`{path}` on the default branch of `{}` is {what}",
                 remote.url
             ))
-            .hint("put the file itself there: links are not followed")
+            .hint("replace it by the file: links are not followed")
             .into());
         }
     };

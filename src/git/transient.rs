@@ -151,24 +151,27 @@ impl Remote {
         };
         let url = self.url();
         let failure = if error.says(&AUTHENTICATION) {
-            Failure::new(Exit::Failure, format!("`{url}` does not accept the token for git"))
-                .hint("it may have expired or been revoked; run `gh auth status`, or make a new one")
+            Failure::new(Exit::Failure, format!("`{url}` rejected the token for git"))
+                .hint("it may have expired or been revoked; run `gh auth status`, or create a new one")
         } else if error.http_status() == Some(403) && error.is_passing() {
-            Failure::new(Exit::Failure, format!("`{url}` answers git with 403 and gives no reason")).hint(
-                "GitHub limits how often git may ask: wait some minutes and try again; if it stays, check that a proxy lets \
+            Failure::new(Exit::Failure, format!("`{url}` returned 403 to git without a reason")).hint(
+                "GitHub rate-limits git: wait a few minutes and try again; if it persists, check that a proxy lets \
                  git through and that the token may read and write the repository's contents",
             )
         } else if error.http_status() == Some(403) {
-            Failure::new(Exit::Failure, format!("the token may not do this with git at `{url}`")).hint(
+            Failure::new(Exit::Failure, format!("the token lacks permission for git at `{url}`")).hint(
                 "it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), \
                  or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)",
             )
         } else if error.says(&NOT_FOUND) || error.http_status() == Some(404) {
-            Failure::new(Exit::Failure, format!("there is no repository at `{url}` that the token can see"))
-                .hint("check its name, and that the token may read it (`Contents: read`)")
+            Failure::new(
+                Exit::Failure,
+                format!("no repository at `{url}`, or not accessible with this token"),
+            )
+            .hint("check its name, and that the token may read it (`Contents: read`)")
         } else if error.http_status().is_some_and(|status| (300..400).contains(&status)) {
             Failure::new(Exit::Failure, format!("`{url}` has moved"))
-                .hint("name the repository as it is called now")
+                .hint("use the repository's current name")
         } else {
             return anyhow::Error::new(error).context(format!("cannot reach `{url}`"));
         };
@@ -242,11 +245,11 @@ mod tests {
         };
         let bare = "fatal: unable to access 'u': The requested URL returned error: 403";
         insta::assert_snapshot!(told(bare), @"
-        `https://h/o/r.git` answers git with 403 and gives no reason
-        hint: GitHub limits how often git may ask: wait some minutes and try again; if it stays, check that a proxy lets git through and that the token may read and write the repository's contents
+        `https://h/o/r.git` returned 403 to git without a reason
+        hint: GitHub rate-limits git: wait a few minutes and try again; if it persists, check that a proxy lets git through and that the token may read and write the repository's contents
         ");
         insta::assert_snapshot!(told(&format!("remote: Permission to o/r.git denied to me.\n{bare}")), @"
-        the token may not do this with git at `https://h/o/r.git`
+        the token lacks permission for git at `https://h/o/r.git`
         hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
         ");
     }

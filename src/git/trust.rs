@@ -46,7 +46,7 @@ pub fn reject_untrusted(dir: &Path) -> anyhow::Result<()> {
             printable(&dir.display().to_string()),
             printable(&inner.display().to_string())
         ))
-        .hint("it may have come with a checkout: remove it, or name another path with `--exchange`")
+        .hint("it may have come with a checkout: remove it, or pass another path with `--exchange`")
     };
     for (name, why) in REFUSED {
         let path = dir.join(name);

@@ -64,7 +64,7 @@ impl Worktree {
         Ok(Self::find(dir)?.map(|(worktree, _)| worktree))
     }
 
-    /// Ignored files as absolute paths; a directory stands for everything in it.
+    /// Ignored files as absolute paths; a directory includes its content.
     pub fn ignored(&self) -> anyhow::Result<Vec<PathBuf>> {
         let Some(checkout) = Checkout::around(&self.root)? else { return Ok(Vec::new()) };
         let git_dir = GitDir::foreign(&checkout)?;

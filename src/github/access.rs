@@ -64,14 +64,13 @@ impl Access {
         if let Some(path) = &self.app_key_file {
             let key = std::fs::read_to_string(path).map_err(|error| {
                 Failure::config(format!("cannot read the App's private key `{}`: {error}", path.display()))
-                    .hint("`--app-key-file` names the `.pem` file that GitHub made for the App")
+                    .hint("`--app-key-file` takes the `.pem` file that GitHub generated for the App")
             })?;
             return Ok(Secret::new(&key));
         }
         let key = env.get(APP_KEY).filter(|key| !key.trim().is_empty()).ok_or_else(|| {
-            Failure::new(Exit::Usage, "`--app-id` needs the App's private key").hint(format!(
-                "name its file with `--app-key-file`, or put the key into the variable `{APP_KEY}`"
-            ))
+            Failure::new(Exit::Usage, "`--app-id` needs the App's private key")
+                .hint(format!("pass its file with `--app-key-file`, or set `{APP_KEY}`"))
         })?;
         Ok(Secret::new(key))
     }

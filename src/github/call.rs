@@ -133,7 +133,7 @@ impl Client {
                     if !self.may_repeat(&call, failed) {
                         return Ok(answer);
                     }
-                    let trouble = format!("GitHub answered {}", answer.status.as_u16());
+                    let trouble = format!("GitHub returned {}", answer.status.as_u16());
                     (trouble, retry_after(&answer.headers))
                 }
                 Ok(answer) if is_move(answer.status) => match self.moved_to(&call.url, &answer) {
@@ -214,7 +214,7 @@ impl Client {
         let legal = !token.expose().is_empty() && token.expose().bytes().all(|byte| byte.is_ascii_graphic());
         let octocrab = self.inner.octocrab.user_access_token(token.expose());
         octocrab.ok().filter(|_| legal).ok_or_else(|| {
-            let failure = Failure::config("the GitHub token contains a character that no token has");
+            let failure = Failure::config("the GitHub token contains an illegal character");
             ApiError::Invalid(failure.hint("store it again, without quotes and without text around it"))
         })
     }
@@ -239,7 +239,7 @@ impl Client {
             let until = until.checked_add(wait).unwrap_or(Timestamp::MAX);
             return Err(ApiError::Limited { until, wait });
         }
-        let why = if limit.used_up { "rate limit is used up" } else { "rate limit asks for a pause" };
+        let why = if limit.used_up { "rate limit is used up" } else { "rate limit requires a pause" };
         let what = if limit.used_up { " until it resets" } else { "" };
         self.notify(&format!("GitHub's {why}; waiting {}{what}", seconds(wait)));
         clock::sleep(wait).await;
@@ -263,7 +263,7 @@ async fn once(octocrab: &Octocrab, call: &Call<'_>) -> Result<ApiResponse, Trans
     while let Some(frame) = body.frame().await {
         if let Ok(data) = frame.map_err(transport_error)?.into_data() {
             if whole.len() + data.len() > LARGEST_ANSWER {
-                let cause = format!("the answer is larger than {} MiB", LARGEST_ANSWER >> 20);
+                let cause = format!("the response is larger than {} MiB", LARGEST_ANSWER >> 20);
                 return Err(TransportError { cause, sent: true, repeatable: false });
             }
             whole.extend_from_slice(&data);

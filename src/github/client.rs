@@ -84,7 +84,8 @@ impl Client {
     pub fn with_patience(options: ClientOptions, patience: RetryPolicy) -> anyhow::Result<Self> {
         let base = parse_api_url(&options.api_url)?;
         // octocrab spawns a task.
-        tokio::runtime::Handle::try_current().context("cannot make a GitHub client outside of a runtime")?;
+        tokio::runtime::Handle::try_current()
+            .context("cannot create a GitHub client outside of a runtime")?;
         let plain = http_client(&patience, &options.ca_pem)?;
         let Ok(octocrab) = OctocrabBuilder::new_empty()
             .with_service(Transport::new(plain.clone(), base.clone()))
@@ -208,7 +209,7 @@ impl Client {
         };
         if parts.len() != 2 || !parts.iter().all(legal) {
             let failure = Failure::config(format!("`{}` is not a repository", printable(repo)))
-                .hint("repositories are named `<owner>/<name>`");
+                .hint("write the repository as `<owner>/<name>`");
             return Err(ApiError::Invalid(failure));
         }
         Ok(self.url(&[&["repos"], &parts[..], route].concat()))

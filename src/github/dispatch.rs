@@ -53,7 +53,7 @@ impl Client {
             let answer = match self.call(call.clone()).await {
                 Ok(answer) => answer,
                 Err(ApiError::Unreachable { sent: true, host, cause }) => {
-                    return Ok(Dispatched::Unknown { reason: format!("no answer from `{host}`: {cause}") });
+                    return Ok(Dispatched::Unknown { reason: format!("no response from `{host}`: {cause}") });
                 }
                 Err(error) => return Err(error),
             };
@@ -85,13 +85,13 @@ fn outcome(answer: &ApiResponse) -> Option<Dispatched> {
             Ok(Details { workflow_run_id, html_url }) => {
                 Some(Dispatched::Started { run_id: workflow_run_id, html_url: short(&html_url) })
             }
-            Err(_) => unknown(format!("GitHub answered {code} without the run")),
+            Err(_) => unknown(format!("GitHub returned {code} without the run")),
         },
         status if status.is_server_error() || status == StatusCode::REQUEST_TIMEOUT => {
             match ErrorBody::of(&answer.headers, &answer.body) {
-                ErrorBody::Message(text) => unknown(format!("GitHub answered {code}: {text}")),
+                ErrorBody::Message(text) => unknown(format!("GitHub returned {code}: {text}")),
                 ErrorBody::Page => unknown(format!("got {code} with a web page")),
-                ErrorBody::Nothing => unknown(format!("GitHub answered {code}")),
+                ErrorBody::Nothing => unknown(format!("GitHub returned {code}")),
             }
         }
         _ => None,

@@ -97,7 +97,7 @@ pub enum ApiError {
     #[error("GitHub's rate limit does not allow another request before {until} (in {} min)", .wait.as_secs().div_ceil(60))]
     Limited { until: Timestamp, wait: Duration },
     /// GitHub was unreachable, or its response was lost.
-    #[error("{} `{host}`: {cause}", if *.sent { "got no answer from" } else { "cannot reach" })]
+    #[error("{} `{host}`: {cause}", if *.sent { "got no response from" } else { "cannot reach" })]
     Unreachable {
         host: String,
         cause: String,
@@ -105,10 +105,10 @@ pub enum ApiError {
         sent: bool,
     },
     /// The response does not follow GitHub's API.
-    #[error("`{host}` gave an answer that cannot be used: {what}")]
+    #[error("`{host}` returned an invalid response: {what}")]
     BadAnswer { host: String, what: String },
     /// The storage host did not return a file.
-    #[error("`{host}` answered {status} instead of {what}")]
+    #[error("`{host}` returned {status} instead of {what}")]
     Store { host: String, status: u16, what: String },
     /// An artifact's retention has ended.
     #[error("the artifact `{name}` of `{repo}` has expired")]

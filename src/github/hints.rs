@@ -29,7 +29,7 @@ const METADATA_READ: Permission = Permission { name: "Metadata", key: "contents"
 const OLD_WORKFLOW: &str =
     "the runner repo's workflow is older than this run-evals: copy `workflows/run-evals.yml` again";
 
-const NOT_GITHUB: &str = "something else than GitHub's API answered: check `--github-api-url` (`https://<host>/api/v3` on GitHub \
+const NOT_GITHUB: &str = "the response is not from GitHub's API: check `--github-api-url` (`https://<host>/api/v3` on GitHub \
                           Enterprise Server), `HTTPS_PROXY` and `NO_PROXY`";
 
 /// What failed, and GitHub's response.
@@ -38,11 +38,11 @@ pub(super) fn message(refusal: &Refusal) -> String {
     let tried = tried(refusal);
     let code = status.as_u16();
     match said {
-        ErrorBody::Message(text) => format!("cannot {tried}: GitHub answered {code}: {text}"),
+        ErrorBody::Message(text) => format!("cannot {tried}: GitHub returned {code}: {text}"),
         ErrorBody::Page => {
-            format!("cannot {tried}: got {code} with a web page instead of an answer of GitHub's API")
+            format!("cannot {tried}: got {code} with a web page instead of a response of GitHub's API")
         }
-        ErrorBody::Nothing => format!("cannot {tried}: GitHub answered {code}"),
+        ErrorBody::Nothing => format!("cannot {tried}: GitHub returned {code}"),
     }
 }
 
@@ -66,19 +66,19 @@ pub(super) fn failure(error: ApiError) -> Failure {
             Some(format!("`{host}` may not be GitHub's API: check `--github-api-url` and the proxy variables")),
         ),
         ApiError::Store { host, .. } => {
-            (Exit::Failure, Some(format!("GitHub keeps such files at `{host}`: try again, and let it through where a proxy is")))
+            (Exit::Failure, Some(format!("GitHub stores such files at `{host}`: try again, and allow it in your proxy")))
         }
         ApiError::Expired { .. } => (
             Exit::Failure,
-            Some("its days of retention are over: dispatch the batch again, and keep the results on a branch (`results_branch`)"
+            Some("its retention has ended: dispatch the batch again, and keep the results on a branch (`results_branch`)"
 .to_owned()),
         ),
         ApiError::Digest { .. } => {
-            (Exit::Failure, Some("it was cut or changed on its way: try again".to_owned()))
+            (Exit::Failure, Some("it was truncated or changed in transit: try again".to_owned()))
         }
-        ApiError::TooLarge { .. } => (Exit::Failure, Some("nothing that run-evals makes is that large".to_owned())),
+        ApiError::TooLarge { .. } => (Exit::Failure, Some("run-evals never uploads files that large".to_owned())),
         ApiError::Write { .. } => {
-            (Exit::Failure, Some("make room or choose another directory".to_owned()))
+            (Exit::Failure, Some("free some space or choose another directory".to_owned()))
         }
     };
     let failure = Failure::new(exit, message);
@@ -107,7 +107,7 @@ fn tried(Refusal { about, repo, subject, .. }: &Refusal) -> String {
         About::Issue => format!("report a failure in `{repo}`"),
         About::Pull => format!("open a pull request for `{subject}` in `{repo}`"),
         About::Label => format!("label pull request {subject} of `{repo}`"),
-        About::AutoMerge => format!("let pull request {subject} of `{repo}` merge itself"),
+        About::AutoMerge => format!("enable auto-merge for pull request {subject} of `{repo}`"),
         About::Installation => format!("find the installation of the GitHub App {subject} in `{repo}`"),
         About::InstallationToken => format!("get a token of the GitHub App {subject} for `{repo}`"),
         About::Account => "read the account of the token".to_owned(),
@@ -141,10 +141,9 @@ fn hint(refusal: &Refusal) -> Option<String> {
         404 => Some(not_found(refusal)),
         422 => unprocessable(refusal),
         300..=399 => Some(
-            "the address was moved to another host: correct `--github-api-url` or the repository's name"
-                .to_owned(),
+            "the URL redirects to another host: fix `--github-api-url` or the repository's name".to_owned(),
         ),
-        500.. => Some("GitHub has trouble: see https://www.githubstatus.com and try again".to_owned()),
+        500.. => Some("GitHub failed: see https://www.githubstatus.com and try again".to_owned()),
         _ => None,
     }
 }
@@ -155,7 +154,7 @@ fn unknown_token(refusal: &Refusal) -> String {
             "check that `--app-id` and the key belong to the same GitHub App, and that this machine's clock is right"
                 .to_owned()
         }
-        _ => "the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a \
+        _ => "the token is wrong, expired or revoked: create a new one; on GitHub Enterprise Server it must be a \
               token of that server"
             .to_owned(),
     }
@@ -164,16 +163,16 @@ fn unknown_token(refusal: &Refusal) -> String {
 fn forbidden(refusal: &Refusal) -> String {
     let said = refusal.said.text().to_lowercase();
     if said.contains("saml") || said.contains("single sign") {
-        return "the organization asks for single sign-on: authorize the token for it (Configure SSO in the token's \
+        return "the organization requires single sign-on: authorize the token for it (Configure SSO in the token's \
                 settings)"
             .to_owned();
     }
     if said.contains("ip address") || said.contains("ip allow list") {
-        return "the organization allows only known addresses: run this where it allows, or add this address"
+        return "the organization has an IP allow list: run this from an allowed address, or add this one"
             .to_owned();
     }
     if said.contains("archived") {
-        return "an archived repository runs nothing: unarchive it or choose another".to_owned();
+        return "an archived repository runs no workflows: unarchive it or choose another".to_owned();
     }
     if said.contains("must have admin rights") && permission(refusal.about).key.is_empty() {
         return format!("an admin of `{}` must do this, or make you one", refusal.repo);
@@ -181,7 +180,7 @@ fn forbidden(refusal: &Refusal) -> String {
     if said.contains("not permitted to create or approve pull requests") {
         return format!(
             "allow it in the settings of `{}` and of its owner (Actions, General, Workflow permissions: \"Allow GitHub Actions to \
-             create and approve pull requests\"), or use the token of a GitHub App or of a person",
+             create and approve pull requests\"), or use the token of a GitHub App or of a user",
             refusal.repo
         );
     }
@@ -210,16 +209,16 @@ fn not_found(refusal: &Refusal) -> String {
         ),
         About::Repository => {
             format!(
-                "check the name; GitHub also says this of what the token may not see: {}",
+                "check the name; GitHub also returns this for anything that the token may not see: {}",
                 granting(refusal)
             )
         }
         About::Run | About::Jobs | About::Log | About::Cancel | About::Runs => {
-            "it was deleted, or the repository is another one".to_owned()
+            "it was deleted, or belongs to another repository".to_owned()
         }
         About::Comment => {
             format!(
-                "check `--repo` and `--pr`; GitHub also says this of what the token may not see: {}",
+                "check `--repo` and `--pr`; GitHub also returns this for anything that the token may not see: {}",
                 granting(refusal)
             )
         }
@@ -233,10 +232,13 @@ fn not_found(refusal: &Refusal) -> String {
             granting(refusal)
         ),
         About::NewFile => {
-            format!("the branch or the repository is gone, or the token may not write: {}", granting(refusal))
+            format!(
+                "the branch or the repository does not exist, or the token may not write: {}",
+                granting(refusal)
+            )
         }
         About::History => format!(
-            "check the commit; GitHub also says this of what the token may not see: {}",
+            "check the commit; GitHub also returns this for anything that the token may not see: {}",
             granting(refusal)
         ),
         About::Issue => {
@@ -288,7 +290,7 @@ fn unprocessable(refusal: &Refusal) -> Option<String> {
     } else if refusal.about == About::Dispatch
         && ["too large", "too long", "maximum", "65535", "65,535"].into_iter().any(says)
     {
-        "the inputs of a workflow hold 65,535 characters: use `--handover branch` or `--handover artifact`"
+        "the inputs of a workflow are limited to 65,535 characters: use `--handover branch` or `--handover artifact`"
             .to_owned()
     } else if refusal.about == About::Dispatch {
         format!(
@@ -314,7 +316,7 @@ fn granting(refusal: &Refusal) -> String {
     let classic =
         format!("a classic token needs the scope `repo`, and its owner must have {level} access to `{repo}`");
     let job = if key.is_empty() {
-        "a job's `GITHUB_TOKEN` cannot do this: use a person's token or a GitHub App".to_owned()
+        "a job's `GITHUB_TOKEN` cannot do this: use a user's token or a GitHub App".to_owned()
     } else {
         job_granting(key, level)
     };
@@ -368,7 +370,7 @@ fn permission(about: About) -> Permission {
 
 fn unreachable(host: &str, cause: &str) -> String {
     if cause.to_lowercase().contains("certificate") {
-        return "a server with a certificate of your own needs `SSL_CERT_FILE=<file with the CA certificate>`".to_owned();
+        return "a server with a private CA needs `SSL_CERT_FILE=<file with the CA certificate>`".to_owned();
     }
     format!("check the network, `HTTPS_PROXY` and `NO_PROXY`, and `--github-api-url` (now `{host}`)")
 }

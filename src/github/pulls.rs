@@ -105,7 +105,7 @@ impl Client {
                 let failure = crate::model::Failure::new(
                     crate::model::Exit::Failure,
                     format!(
-                        "cannot let pull request {} of `{repo}` merge itself: GitHub answered: {said}",
+                        "cannot enable auto-merge for pull request {} of `{repo}`: GitHub returned: {said}",
                         pull.number
                     ),
                 );

@@ -85,7 +85,7 @@ fn from_file(file: &Path) -> Result<Secret, Failure> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| {
         Failure::config(format!("cannot read the token file `{shown}`: {error}"))
-            .hint("`--token-file` names a file that holds nothing but the token")
+            .hint("`--token-file` takes a file that contains only the token")
     })?;
     checked(&text, &format!("`{shown}`"))
 }
@@ -93,15 +93,11 @@ fn from_file(file: &Path) -> Result<Secret, Failure> {
 fn checked(text: &str, from: &str) -> Result<Secret, Failure> {
     let token = text.trim();
     if token.is_empty() {
-        return Err(
-            Failure::config(format!("{from} holds no token")).hint("put the token there, and nothing else")
-        );
+        return Err(Failure::config(format!("{from} holds no token")).hint("it must contain only the token"));
     }
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(Failure::config(format!(
-            "{from} contains a line break or another character that no token has"
-        ))
-        .hint("put the token there, and nothing else"));
+        return Err(Failure::config(format!("{from} contains a line break or another illegal character"))
+            .hint("it must contain only the token"));
     }
     Ok(Secret::new(token))
 }
@@ -132,7 +128,7 @@ fn ask_gh(gh: Option<&Path>, host: &str) -> Result<String, String> {
                 // It may have just exited.
                 let _ = child.kill();
                 let _ = child.wait();
-                return Err(format!("`{question}` gave no answer within {} s", GH_LIMIT.as_secs()));
+                return Err(format!("`{question}` did not respond within {} s", GH_LIMIT.as_secs()));
             }
         }
     }

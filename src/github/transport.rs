@@ -43,7 +43,7 @@ pub(super) struct TransportError {
 impl TransportError {
     /// The response exceeds the limit.
     pub(super) fn endless() -> Self {
-        Self { cause: "the answer does not end".to_owned(), sent: true, repeatable: true }
+        Self { cause: "the response does not end".to_owned(), sent: true, repeatable: true }
     }
 }
 
@@ -55,7 +55,7 @@ impl From<reqwest::Error> for TransportError {
         let wrong = is_wrong_address(&innermost);
         let sent = !(error.is_connect() || error.is_builder());
         let cause = match (error.is_timeout(), sent) {
-            (true, true) => "no answer in time".to_owned(),
+            (true, true) => "no response in time".to_owned(),
             (true, false) => "no connection in time".to_owned(),
             (false, true) => format!("the connection broke: {innermost}"),
             (false, false) => innermost,

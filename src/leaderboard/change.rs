@@ -1,24 +1,24 @@
-//! What changed against the entry before.
+//! What changed against the previous entry.
 
 use super::Leaderboard;
 use crate::model::{CommitSha, Entry, Ratio, SemVersion};
 
-/// An entry against the one before it.
+/// An entry compared with the previous one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change<'a> {
-    /// The one before.
+    /// The previous entry.
     pub before: &'a Entry,
-    /// Accuracy now less accuracy before, in ten-thousandths; nothing where they were scored differently.
+    /// The difference in accuracy, in ten-thousandths; `None` if the two were scored differently.
     pub accuracy: Option<i32>,
-    /// The same of reproducibility.
+    /// The same for reproducibility.
     pub reproducibility: Option<i32>,
-    /// What else is different, so that the figures are not of the same thing.
+    /// Other differences that make the figures incomparable.
     pub differs: Vec<&'static str>,
 }
 
-/// The entry before, of the same skill and model: the nearest commit back by `rank` (how many commits before the evaluated one; none
-/// where that is not known), else the
-/// highest version that is not above its own. An entry with its very key is the same one, run again. Among several of one commit, the one most like the entry.
+/// The previous entry of the same skill and model: the nearest earlier commit by `rank` (how many commits before the evaluated
+/// one; `None` if unknown), else the highest version that is not above its own. An entry with the same key is the same one, run
+/// again. Among several of one commit, the most similar one.
 pub fn previous<'a>(
     board: &'a Leaderboard,
     entry: &Entry,
@@ -52,7 +52,7 @@ fn differences(entry: &Entry, before: &Entry) -> Vec<&'static str> {
         (entry.cases_sha256 != before.cases_sha256, "cases"),
         (entry.params != before.params, "settings"),
         (entry.replicates != before.replicates, "replicates"),
-        (entry.alias_target != before.alias_target, "what the name stands for"),
+        (entry.alias_target != before.alias_target, "the model behind the alias"),
         (entry.scoring() != before.scoring(), "scoring"),
     ]
     .into_iter()

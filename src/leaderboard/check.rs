@@ -1,8 +1,8 @@
-//! Whether the figures of an entry belong together: who changes one by hand forgets the others.
+//! Checks whether the figures of an entry are consistent, to detect manual edits.
 
 use crate::model::{Entry, Ratio};
 
-/// What does not add up.
+/// The first inconsistency, if any.
 pub(super) fn figures(entry: &Entry) -> Result<(), String> {
     let Entry { cases, calls, schema_valid, accuracy, prose, reproducibility, per_case, .. } = entry;
     let of_prose = prose.unwrap_or_default();

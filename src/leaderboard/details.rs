@@ -1,4 +1,4 @@
-//! The details of an entry, in a file of their own: its name is the digest of the entry, so that two evaluations never change one file.
+//! The details of an entry, in a separate file named after the entry's digest, so that two evaluations never change the same file.
 
 use std::path::Path;
 
@@ -7,12 +7,12 @@ use serde::Deserialize;
 use super::entry_bytes;
 use crate::model::{CallOutcome, DETAILS_FORMAT, Digest, Entry, EntryDetails, Failure, printable};
 
-/// What names an entry in other files.
+/// The digest that identifies an entry in other files.
 pub fn entry_digest(entry: &Entry) -> Digest {
     Digest::of(&entry_bytes(entry))
 }
 
-/// Where the details of an entry are in the skill library.
+/// The path of an entry's details in the skill library.
 pub fn details_path(entry: &Entry) -> String {
     format!("leaderboard/cases/{}/{}.json", entry.skill, entry_digest(entry))
 }
@@ -32,13 +32,13 @@ struct Format {
 /// Reads the details of an entry; messages call the file `shown_as`.
 pub fn read_details(bytes: &[u8], entry: &Entry, shown_as: &Path) -> Result<EntryDetails, Failure> {
     let shown = shown_as.display();
-    let hint = "delete the file: the page of the case then says that there are no details";
+    let hint = "delete the file: the page of the case then shows no details";
     let wrong = |what: String| Failure::config(format!("cannot read `{shown}`: {what}")).hint(hint);
     if let Ok(Format { schema_version }) = serde_json::from_slice(bytes)
         && schema_version > DETAILS_FORMAT
     {
         let what = format!(
-            "`{shown}` has format {schema_version}, and this version of `run-evals` knows format {DETAILS_FORMAT}"
+            "`{shown}` has format {schema_version}, but this version of `run-evals` supports format {DETAILS_FORMAT}"
         );
         return Err(Failure::config(what).hint("update `run-evals`"));
     }
@@ -52,7 +52,7 @@ pub fn read_details(bytes: &[u8], entry: &Entry, shown_as: &Path) -> Result<Entr
         let ok = count(CallOutcome::Ok);
         if figures.is_none_or(|figures| figures.ok != ok || figures.errors != case.calls.len() as u64 - ok) {
             return Err(wrong(format!(
-                "the calls of the case `{}` are not those of the entry",
+                "the calls of the case `{}` do not match the entry",
                 printable(&case.case)
             )));
         }

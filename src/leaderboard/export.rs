@@ -1,4 +1,4 @@
-//! Entries in other people's formats.
+//! Exports entries to formats of other programs.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ const COLUMNS: &str = "skill,skill_version,prompt_commit,dataset_commit,model,al
     n_correct_absent,reproducibility,schema_valid,scorer_version,rules_sha256";
 
 impl Leaderboard {
-    /// One line an entry, by RFC 4180. A value that a spreadsheet would take for a formula begins with an apostrophe.
+    /// One line per entry, by RFC 4180. A value that a spreadsheet would read as a formula gets a leading apostrophe.
     pub fn to_csv(&self) -> String {
         let mut out = format!("{COLUMNS}\r\n");
         for entry in self.entries() {
@@ -22,7 +22,7 @@ impl Leaderboard {
         out
     }
 
-    /// The results of each model as the `model-index` of a Hugging Face model card has them, by model.
+    /// The results by model, in the format of `model-index` in Hugging Face model cards.
     pub fn to_hugging_face(&self) -> Value {
         let mut models: Vec<(&str, Vec<Value>)> = Vec::new();
         for entry in self.entries() {

@@ -1,4 +1,4 @@
-//! The file: canonical bytes.
+//! The leaderboard file, with canonical bytes.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::check;
 use crate::model::{CommitSha, ENTRY_FORMAT, Entry, Failure, SkillName};
 
-/// The entries, sorted by their keys, and the models that could not be asked.
+/// The entries, sorted by key, and the models that were not called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Leaderboard {
@@ -16,7 +16,7 @@ pub struct Leaderboard {
     absent: Vec<Absent>,
 }
 
-/// A model that is listed, and that nobody could ask.
+/// A listed model that was not served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Absent {
@@ -29,7 +29,7 @@ pub struct Absent {
     reason: Reason,
 }
 
-/// Why a model was not asked. The file names it, although there is one reason only.
+/// Why a model was not called. Stored in the file, although there is only one reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Reason {
     #[serde(rename = "not_served")]
@@ -43,22 +43,22 @@ impl Absent {
     }
 }
 
-/// Only what tells the format, so that a newer file is told from a broken one.
+/// Only the format version, to distinguish a newer file from a broken one.
 #[derive(Deserialize)]
 struct Version {
     schema_version: Option<serde_json::Value>,
 }
 
 impl Leaderboard {
-    /// Where it lies in the skill library.
+    /// Its path in the skill library.
     pub const PATH: &str = "leaderboard.json";
 
-    /// The file of one skill, where each has its own.
+    /// The path of a skill's own file.
     pub fn path_of(skill: &SkillName) -> String {
         format!("leaderboard/{skill}.json")
     }
 
-    /// Only what is about one skill.
+    /// The part for one skill.
     #[must_use]
     pub fn of_skill(&self, skill: &SkillName) -> Self {
         let entries = self.entries.iter().filter(|entry| entry.skill == *skill).cloned().collect();
@@ -71,13 +71,13 @@ impl Leaderboard {
         Self { schema_version: ENTRY_FORMAT, entries: Vec::new(), absent: Vec::new() }
     }
 
-    /// Reads the file, which must be as this program writes it; messages call it `shown_as`. A file that is not is never
-    /// overwritten: what somebody wrote into it by hand would be lost.
+    /// Parses the file, which must be exactly as this program writes it; messages call it `shown_as`. Any other file is never
+    /// overwritten, because manual changes would be lost.
     pub fn parse(bytes: &[u8], shown_as: &Path) -> Result<Self, Failure> {
         let at = |line: usize| format!("{}:{line}", shown_as.display());
         let hint = || {
             format!(
-                "this file is written by `run-evals` alone; take the last version that it wrote: \
+                "only `run-evals` writes this file; restore its last version: \
                  `git log --oneline -- {0}`, then `git checkout <commit> -- {0}`",
                 shown_as.display()
             )
@@ -87,7 +87,7 @@ impl Leaderboard {
             && let Some(version) = version.as_u64().filter(|version| *version > u64::from(ENTRY_FORMAT))
         {
             let message = format!(
-                "`{}` has format {version}, and this version of `run-evals` knows format {ENTRY_FORMAT}",
+                "`{}` has format {version}, but this version of `run-evals` supports format {ENTRY_FORMAT}",
                 shown_as.display()
             );
             return Err(Failure::config(message).hint("update `run-evals`; the file was left as it is"));
@@ -99,7 +99,7 @@ impl Leaderboard {
             let text = error.to_string();
             let words = text.split(" at line ").next().unwrap_or(&text);
             let (line, words) = match conflict {
-                Some(line) => (line + 1, "there is a merge conflict in it"),
+                Some(line) => (line + 1, "it contains a merge conflict"),
                 None => (error.line().max(1), words),
             };
             Failure::config(format!("cannot read `{}`: {words}", at(line))).hint(hint())
@@ -108,7 +108,7 @@ impl Leaderboard {
             Err(Failure::config(format!("`{}` was changed by hand: {what}", at(line))).hint(hint()))
         };
         if !(1..=ENTRY_FORMAT).contains(&board.schema_version) {
-            return wrong(2, &format!("`schema_version` is {}, and never was", board.schema_version));
+            return wrong(2, &format!("`schema_version` {} never existed", board.schema_version));
         }
         if let Some((entry, what)) =
             board.entries.iter().find_map(|entry| Some((entry, check::figures(entry).err()?)))
@@ -116,12 +116,12 @@ impl Leaderboard {
             return wrong(line_of(bytes, entry, &board.entries), &what);
         }
         if let Some(line) = first_difference(bytes, &board.canonical().to_bytes()) {
-            return wrong(line, "here it is not what `run-evals` writes");
+            return wrong(line, "this line differs from what `run-evals` writes");
         }
         Ok(board)
     }
 
-    /// Puts an entry in the place of the one with its key, or among the others. The model was asked, so it is not absent.
+    /// Inserts an entry, replacing one with the same key. Its model is no longer absent.
     pub fn insert(&mut self, entry: Entry) {
         if entry.rules_sha256.is_some() {
             self.schema_version = ENTRY_FORMAT;
@@ -136,7 +136,7 @@ impl Leaderboard {
         }
     }
 
-    /// Notes a model that could not be asked; not where there is an entry of it for the commit.
+    /// Records a model that was not called, unless it has an entry for the commit.
     pub fn insert_absent(&mut self, absent: Absent) {
         let is_of = |entry: &Entry| {
             (&entry.skill, &entry.prompt_commit, &entry.model)
@@ -155,20 +155,20 @@ impl Leaderboard {
         &self.entries
     }
 
-    /// The models that could not be asked, sorted.
+    /// The models that were not called, sorted.
     pub fn absent(&self) -> &[Absent] {
         &self.absent
     }
 
     /// The file: keys in a fixed order, two spaces, line feeds, one at the end.
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Neither maps with other keys than texts nor numbers that JSON lacks are in it.
+        // It contains only string keys and numbers that JSON supports.
         let mut bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
         bytes.push(b'\n');
         bytes
     }
 
-    /// The same entries, each key once, in order. A file of format 1 stays one until it gets a new entry.
+    /// The same entries, sorted and without duplicate keys. A file of format 1 stays one until it gets a new entry.
     fn canonical(&self) -> Self {
         let mut board = Self { schema_version: self.schema_version, ..Self::empty() };
         for entry in &self.entries {
@@ -181,7 +181,7 @@ impl Leaderboard {
     }
 }
 
-/// One entry as a file, with the bytes that attestations name by their digest: two spaces, one line feed at the end.
+/// One entry as a file, with the bytes whose digest attestations name: two spaces, one line feed at the end.
 pub fn entry_bytes(entry: &Entry) -> Vec<u8> {
     let mut bytes = serde_json::to_vec_pretty(entry).unwrap_or_default();
     bytes.push(b'\n');
@@ -199,7 +199,7 @@ fn first_difference(found: &[u8], expected: &[u8]) -> Option<usize> {
     Some(equal.min(found.len().saturating_sub(1)) + 1)
 }
 
-/// The line on which an entry begins.
+/// The line on which an entry starts.
 fn line_of(bytes: &[u8], entry: &Entry, entries: &[Entry]) -> usize {
     let place = entries.iter().position(|other| std::ptr::eq(other, entry)).unwrap_or(0);
     let starts = bytes.split(|byte| *byte == b'\n').enumerate();

@@ -1,17 +1,17 @@
-//! Entries for people: tables for the body of a pull request.
+//! Formats entries as tables for the body of a pull request.
 
 use std::fmt::Write as _;
 
 use super::{Absent, Change, Leaderboard, previous};
 use crate::model::{CommitSha, Entry, Ratio};
 
-/// A pull request holds 65,536 characters, and there is more to say than this.
+/// A pull request is limited to 65,536 characters, and has other parts.
 const MOST_BYTES: usize = 45_000;
-/// The cases that were not run, of which so many are named.
+/// How many of the skipped cases are named.
 const MOST_SKIPPED: usize = 50;
 
-/// A table of new entries with their intervals and what changed against the entries before, the cases, and what is missing.
-/// `rank` says how many commits before the evaluated one a commit is.
+/// The new entries with their intervals and changes against the previous ones, the cases, and what is missing. `rank` returns how
+/// many commits before the evaluated one a commit is.
 pub fn markdown(
     new: &[Entry],
     absent: &[Absent],
@@ -46,7 +46,7 @@ pub fn markdown(
     for model in absent {
         let _ = writeln!(
             out,
-            "| {} | – | – | – | – | – | – | – | not asked: the server does not list it |",
+            "| {} | – | – | – | – | – | – | – | not called: the server does not list it |",
             code(&model.model)
         );
     }
@@ -58,7 +58,7 @@ pub fn markdown(
     if out.len() + cases.len() <= MOST_BYTES {
         out.push_str(&cases);
     } else {
-        out.push_str("\nThe table of the cases is too long for this page: it is in `leaderboard.json`, as `per_case`.\n");
+        out.push_str("\nThe table of the cases is too long: it is in `leaderboard.json`, as `per_case`.\n");
     }
     out.push_str(&not_run(new));
     out
@@ -73,11 +73,8 @@ fn note(entry: &Entry, change: &Change<'_>) -> String {
         before.prompt_commit.short()
     );
     if !differs.is_empty() {
-        let _ = write!(
-            note,
-            "; since then changed: {}, so the figures are not of the same thing",
-            differs.join(", ")
-        );
+        let _ =
+            write!(note, "; since then changed: {}, so the figures are not comparable", differs.join(", "));
     }
     note
 }
@@ -86,7 +83,7 @@ fn calls(entry: &Entry) -> String {
     let calls = &entry.calls;
     let mut text = format!("{} of {} ok", calls.ok, calls.attempted);
     for (count, what) in
-        [(calls.api_error, "failed"), (calls.parse_error, "unreadable"), (calls.truncated, "cut off")]
+        [(calls.api_error, "failed"), (calls.parse_error, "unreadable"), (calls.truncated, "truncated")]
     {
         if count > 0 {
             let _ = write!(text, ", {count} {what}");
@@ -140,7 +137,7 @@ fn cases(new: &[Entry]) -> String {
     out
 }
 
-/// The cases that were not run, the first of them by name.
+/// The skipped cases, the first of them by name.
 fn not_run(new: &[Entry]) -> String {
     let Some(of) = new.first().map(|first| &first.cases).filter(|of| !of.skipped.is_empty()) else {
         return String::new();
@@ -165,7 +162,7 @@ fn figure(score: Option<Ratio>, interval: Option<[Ratio; 2]>) -> String {
     }
 }
 
-/// A change in points of percent.
+/// A change in percentage points.
 fn points(change: Option<i32>) -> String {
     match change {
         None => "–".to_owned(),
@@ -174,7 +171,7 @@ fn points(change: Option<i32>) -> String {
     }
 }
 
-/// A name in a cell of a table: names of models and cases are somebody else's words.
+/// A name in a table cell: names of models and cases are untrusted.
 fn code(name: &str) -> String {
     let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     format!("`{}`", name.replace('`', "'").replace('|', "\\|"))

@@ -1,4 +1,4 @@
-//! Several leaderboards as one: files of single skills, and files that git or a person has mixed up.
+//! Merges leaderboards: files of single skills, and files that git or a person has reordered.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::{Absent, Leaderboard, check};
 use crate::model::{ENTRY_FORMAT, Entry, Failure};
 
-/// What is left of a file that was reordered or is in conflict.
+/// The content of a reordered or conflicting file.
 #[derive(Deserialize)]
 struct Loose {
     schema_version: u32,
@@ -17,8 +17,8 @@ struct Loose {
 }
 
 impl Leaderboard {
-    /// Reads a file that is not canonical: other order, other white space, conflict markers of git. Both sides of a conflict are kept.
-    /// Every entry must still be one that `run-evals` wrote.
+    /// Reads a file that is not canonical: other order or white space, or git conflict markers. Keeps both sides of a conflict. Every
+    /// entry must still be one that `run-evals` wrote.
     pub fn repair(bytes: &[u8], shown_as: &Path) -> Result<Self, Failure> {
         let text = String::from_utf8_lossy(bytes);
         let mut board = Self::empty();
@@ -28,8 +28,8 @@ impl Leaderboard {
         Ok(board)
     }
 
-    /// Takes in all entries of another one. Of two with one key, the one with more answers stays; of two with as many, always the
-    /// same, whichever comes first.
+    /// Adds all entries of another leaderboard. Of two with the same key, the one with more answers wins; ties are broken
+    /// deterministically, independent of the order.
     pub fn merge(&mut self, other: &Self) {
         for entry in other.entries() {
             let key = entry.key();
@@ -58,7 +58,7 @@ fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
     })?;
     if read.schema_version > ENTRY_FORMAT {
         let message = format!(
-            "`{shown}` has format {}, and this version of `run-evals` knows format {ENTRY_FORMAT}",
+            "`{shown}` has format {}, but this version of `run-evals` supports format {ENTRY_FORMAT}",
             read.schema_version
         );
         return Err(Failure::config(message).hint("update `run-evals`"));
@@ -71,9 +71,8 @@ fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
                 entry.model_shown(),
                 entry.skill
             );
-            return Err(
-                Failure::config(message).hint("take that entry from the last version that `run-evals` wrote")
-            );
+            return Err(Failure::config(message)
+                .hint("restore that entry from the last version that `run-evals` wrote"));
         }
         board.insert(entry);
     }
@@ -83,7 +82,7 @@ fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
     Ok(board)
 }
 
-/// The file as each side of a conflict has it; the file itself where there is none.
+/// The file as each side of a conflict has it; the file itself if there is none.
 fn sides(text: &str) -> Vec<String> {
     if !text.lines().any(|line| line.starts_with("<<<<<<< ")) {
         return vec![text.to_owned()];

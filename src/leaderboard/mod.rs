@@ -1,7 +1,7 @@
-//! `leaderboard.json`: what models made of skills, in bytes that the same results always come to.
+//! `leaderboard.json`: the results of models on skills. The same results always give the same bytes.
 //!
-//! `file` reads and writes it, and never takes what it did not write itself. `check` sees whether the figures of an entry belong
-//! together, `merge` joins several files and repairs mixed up ones, `export` writes other formats, `details` is what an entry's answers were, `change` finds the entry before and says what changed, and `markdown` draws both for people.
+//! `file` reads and writes it, and rejects what it did not write itself. `check` checks whether the figures of an entry are
+//! consistent, `merge` merges and repairs files, `export` writes other formats, `details` are an entry's answers, `change` compares with the previous entry, and `markdown` formats both.
 
 mod change;
 mod check;

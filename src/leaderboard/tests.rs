@@ -238,52 +238,52 @@ fn files_not_written_by_run_evals_are_rejected() {
         refused(written.replacen(from, to, 1).as_bytes())
     };
     insta::assert_snapshot!(change("\"schema_version\": 2", "\"schema_version\": 3"), @"
-    `leaderboard.json` has format 3, and this version of `run-evals` knows format 2
+    `leaderboard.json` has format 3, but this version of `run-evals` supports format 2
     hint: update `run-evals`; the file was left as it is
     ");
     insta::assert_snapshot!(change("\"schema_version\": 2", "\"schema_version\": 0"), @"
-    `leaderboard.json:2` was changed by hand: `schema_version` is 0, and never was
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    `leaderboard.json:2` was changed by hand: `schema_version` 0 never existed
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"score\": 0.5", "\"score\": 0.9"), @"
     `leaderboard.json:5` was changed by hand: `accuracy.score` does not match its counts
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"n_correct\": 5", "\"n_correct\": 6"), @"
     `leaderboard.json:5` was changed by hand: `accuracy.score` does not match its counts
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"tokens\": {", "\"tokens\":  {"), @"
-    `leaderboard.json:68` was changed by hand: here it is not what `run-evals` writes
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    `leaderboard.json:68` was changed by hand: this line differs from what `run-evals` writes
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"model\": \"a\"", "\"model\": \"z\""), @"
-    `leaderboard.json:12` was changed by hand: here it is not what `run-evals` writes
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    `leaderboard.json:12` was changed by hand: this line differs from what `run-evals` writes
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("\"seed\": null,", "\"seed\": null, \"note\": 1,"), @"
     cannot read `leaderboard.json:17`: unknown field `note`, expected one of `temperature`, `max_tokens`, `seed`, `structured_output`
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(change("  \"absent\"", "<<<<<<< HEAD\n  \"absent\""), @"
-    cannot read `leaderboard.json:161`: there is a merge conflict in it
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    cannot read `leaderboard.json:161`: it contains a merge conflict
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(refused(written.trim_end().as_bytes()), @"
-    `leaderboard.json:162` was changed by hand: here it is not what `run-evals` writes
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    `leaderboard.json:162` was changed by hand: this line differs from what `run-evals` writes
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(refused(b""), @"
     cannot read `leaderboard.json:1`: EOF while parsing a value
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(refused(b"\xff\xfe"), @"
     cannot read `leaderboard.json:1`: expected value
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     insta::assert_snapshot!(refused(written.replace('\n', "\r\n").as_bytes()), @"
-    `leaderboard.json:1` was changed by hand: here it is not what `run-evals` writes
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    `leaderboard.json:1` was changed by hand: this line differs from what `run-evals` writes
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     // Numbers in another notation.
     refused(written.replacen("\"score\": 0.5", "\"score\": 0.50", 1).as_bytes());
@@ -379,14 +379,14 @@ fn the_table_is_readable() {
     insta::assert_snapshot!(table, @r"
     | model | accuracy (95 %) | change | exact fields | prose | reproducibility (95 %) | change | fits the schema | calls |
     |---|---|---|---|---|---|---|---|---|
-    | `quill → quill-2` | 70.0 % (50.0 to 90.0) | +30.0 | 66.7 % | 100.0 % | 66.7 % | ±0.0 | 50.0 % | 0 of 2 ok, 1 failed, 1 unreadable, 1 cut off |
+    | `quill → quill-2` | 70.0 % (50.0 to 90.0) | +30.0 | 66.7 % | 100.0 % | 66.7 % | ±0.0 | 50.0 % | 0 of 2 ok, 1 failed, 1 unreadable, 1 truncated |
     | `pen\|'x'\n` | 80.0 % | −10.0 | 77.8 % | 100.0 % | 66.7 % | ±0.0 | 50.0 % | 2 of 2 ok |
     | `new` | 80.0 % | – | 77.8 % | 100.0 % | 66.7 % | – | 50.0 % | 2 of 2 ok |
-    | `gone` | – | – | – | – | – | – | – | not asked: the server does not list it |
+    | `gone` | – | – | – | – | – | – | – | not called: the server does not list it |
 
     Compared with:
 
-    - `quill → quill-2`: version 1.1.0 at `bbbbbbb`; since then changed: cases, what the name stands for, so the figures are not of the same thing
+    - `quill → quill-2`: version 1.1.0 at `bbbbbbb`; since then changed: cases, the model behind the alias, so the figures are not comparable
     - `pen\|'x'\n`: version 1.1.0 at `bbbbbbb`
     - `new`: no entry before
 
@@ -470,7 +470,7 @@ proptest! {
     }
 }
 
-/// As it was before the digest of the rules was recorded.
+/// Without the digest of the rules, as in the older format.
 fn of_format_1(mut entry: Entry) -> Entry {
     (entry.scorer_version, entry.rules_sha256, entry.prose) = (1, None, None);
     entry
@@ -486,7 +486,7 @@ fn format_1_stays_readable_until_a_new_entry_comes() {
     assert_eq!(read.to_bytes(), text.as_bytes());
     read.insert(of_format_1(entry("pen", 'a', "1.0.0", 5)));
     assert!(read.to_bytes().starts_with(b"{\n  \"schema_version\": 1,"));
-    // Of the same commit and model, scored anew: both stay, and are not compared.
+    // For the same commit and model, scored differently: both stay, and are not compared.
     let new = entry("quill", 'a', "1.0.0", 9);
     read.insert(new.clone());
     assert_eq!((read.entries().len(), ENTRY_FORMAT), (3, 2));

@@ -1,5 +1,5 @@
-//! What a model answered, field by field: the details of one entry, for the page of a case. Like the entry, they depend on
-//! nothing but the answers.
+//! A model's answers, field by field: the details of one entry, for the page of a case. Like the entry, they depend only on the
+//! answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +28,7 @@ pub struct CaseDetails {
     pub calls: Vec<CallOutcome>,
     /// Expected fields first, in their order; then the fields that only answers have.
     pub fields: Vec<FieldDetails>,
-    /// Fields that have no room.
+    /// The number of fields left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: u64,
 }
@@ -50,24 +50,24 @@ pub enum CallOutcome {
 #[serde(deny_unknown_fields)]
 pub struct FieldDetails {
     pub path: String,
-    /// `None` where nothing is expected.
+    /// `None` if nothing is expected.
     pub expected: Option<String>,
-    /// What the replicates have there, the most frequent first.
+    /// The answers of the replicates, most frequent first.
     pub answers: Vec<FieldAnswer>,
 }
 
-/// What some replicates have in a field.
+/// An answer that some replicates share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FieldAnswer {
-    /// `None` where the field is not there.
+    /// `None` if the field is missing.
     pub value: Option<String>,
     pub verdict: FieldVerdict,
-    /// How many replicates.
+    /// The number of replicates.
     pub times: u64,
 }
 
-/// What a field counts as.
+/// The verdict on a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldVerdict {
@@ -93,14 +93,14 @@ impl FieldVerdict {
         }
     }
 
-    /// Whether the score loses by it.
+    /// Whether it lowers the score.
     pub fn is_wrong(self) -> bool {
         !matches!(self, Self::Correct | Self::CorrectAbsent)
     }
 }
 
 impl FieldDetails {
-    /// How many replicates have the most frequent answer, and how many there are.
+    /// How many replicates have the most frequent answer, and the number of replicates.
     pub fn agreement(&self) -> (u64, u64) {
         let times = self.answers.iter().map(|answer| answer.times);
         (times.clone().max().unwrap_or(0), times.sum())

@@ -145,7 +145,7 @@ pub struct Calls {
     pub api_error: u64,
     /// The response does not have the skill's format.
     pub parse_error: u64,
-    /// The response was cut off at the token limit; it may still parse.
+    /// The response was truncated at the token limit; it may still parse.
     pub truncated: u64,
 }
 

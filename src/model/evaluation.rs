@@ -330,24 +330,24 @@ impl Verdict {
     }
 }
 
-/// What the scores of a suite come to.
+/// The results of a suite.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Evaluation {
     /// The suite's name, or the requests file's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suite: Option<String>,
-    /// Whether every request has an answer and, where one is asked for, a grade.
+    /// Whether every request has a response and, if requested, a score.
     pub complete: bool,
     pub verdict: Verdict,
     /// All problems, including those that do not fail the command.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
-    /// All targets together: counts and sums. Rival targets have no common pass rate and no common score.
+    /// All targets together: counts and sums. Pass rate and score are not combined over targets.
     #[serde(flatten)]
     pub figures: Figures,
-    /// Each on its own.
+    /// Each target on its own.
     pub targets: Vec<TargetFigures>,
-    /// Against a baseline.
+    /// The comparison with a baseline.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
     /// Every test on every target, in the order of the suite.

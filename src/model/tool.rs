@@ -1,4 +1,4 @@
-//! Functions that a model may ask to be called, and the calls that it asks for. run-evals sends the former and keeps the latter; it
+//! Functions that a model may call, and the calls that it requests. run-evals sends the functions and keeps the calls; it
 //! runs none of them.
 
 use std::collections::HashSet;
@@ -13,11 +13,11 @@ const MOST_BYTES: usize = 256 << 10;
 /// The longest name that every provider accepts.
 const LONGEST_NAME: usize = 64;
 
-/// A tool as OpenAI's chat completions spell it: `{"type": "function", "function": {…}}`. Every wire has its own spelling.
+/// A tool in OpenAI's chat-completion format: `{"type": "function", "function": {…}}`. Each API has its own format.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// What kind of tool it is.
+    /// The kind of tool.
     pub r#type: ToolType,
     /// The function.
     pub function: ToolFunction,
@@ -37,20 +37,20 @@ pub enum ToolType {
 pub struct ToolFunction {
     /// `[A-Za-z0-9_-]{1,64}`, unique in the request.
     pub name: String,
-    /// What it is for.
+    /// Its description.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The JSON schema of its arguments, its keys in the author's order; without one it takes none.
+    /// The JSON schema of its arguments, with keys in the author's order; without one it takes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Map<String, Value>>,
 }
 
-/// A call that a model asks for, in the words of AgentV's messages.
+/// A call that a model requests, with AgentV's keys.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
     /// The name of the tool.
     pub tool: String,
-    /// The arguments; a text where the model wrote no JSON.
+    /// The arguments; a text if the model wrote no JSON.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
     /// The provider's id of the call.
@@ -61,7 +61,7 @@ pub struct ToolCall {
     pub duration_ms: Option<u64>,
 }
 
-/// What is wrong with the tools of a request, and which of them it is.
+/// The first problem with the tools of a request, and the index of the tool.
 pub fn check_tools(tools: &[Tool]) -> Result<(), (usize, String)> {
     if tools.len() > MOST_TOOLS {
         return Err((

@@ -1,13 +1,13 @@
-//! `tool-trajectory`: which tools an answer should call.
+//! `tool-trajectory`: the tools that an answer should call.
 
 use serde_json::{Map, Value};
 
-/// What a grader expects of the tool calls of an answer.
+/// The expected tool calls of an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Trajectory {
-    /// `any_order`: how often each tool is called at least, in the author's order.
+    /// `any_order`: the minimum number of calls of each tool, in the author's order.
     Minimums(Vec<(String, f64)>),
-    /// Calls that are compared one by one.
+    /// Calls to compare one by one.
     Calls {
         /// How they are compared.
         order: CallOrder,
@@ -16,27 +16,27 @@ pub enum Trajectory {
     },
 }
 
-/// How expected calls are compared with those of the answer.
+/// How expected calls are compared with the actual ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallOrder {
-    /// `in_order`: all of them, in this order; others may come between them.
+    /// `in_order`: all of them, in this order; others may be in between.
     InOrder,
     /// `exact`: these and no others, in this order.
     Exact,
     /// `superset`: all of them, in any order, and others.
     Superset,
-    /// `subset`: no others, each as often as the answer likes.
+    /// `subset`: no others, each any number of times.
     Subset,
 }
 
-/// A call that is expected.
+/// An expected call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExpectedCall {
     /// The name of the tool.
     pub tool: String,
-    /// Its arguments and how they are compared; nothing if any will do.
+    /// Its arguments and how to compare them; `None` if any are accepted.
     pub args: Option<(Map<String, Value>, ArgsMatch)>,
-    /// How long it may take, where that is known. Only `in_order` and `exact` look at it.
+    /// The maximum duration, if durations are known. Only `in_order` and `exact` check it.
     pub max_duration_ms: Option<f64>,
 }
 

@@ -199,8 +199,12 @@ impl DispatchInputs {
     /// unknown ones are rejected.
     pub fn from_event(event: &Value) -> Result<Self, Failure> {
         let Some(inputs) = event.get("inputs").and_then(Value::as_object) else {
-            return Err(Failure::config("the event has no inputs: this run was not started by a dispatch")
-                .hint("start it with `run-evals dispatch`, or name a batch of the local exchange with `--batch-id`"));
+            return Err(Failure::config(
+                "the event has no inputs: this run was not started by `workflow_dispatch`",
+            )
+            .hint(
+                "start it with `run-evals dispatch`, or name a batch of the local exchange with `--batch-id`",
+            ));
         };
         if let Some(unknown) = inputs.keys().find(|name| !DISPATCH_INPUTS.contains(&name.as_str())) {
             let message = format!("unknown dispatch input `{}`", printable(unknown));
@@ -371,6 +375,6 @@ mod tests {
     #[test]
     fn an_event_without_inputs_is_not_a_dispatch() {
         let failure = DispatchInputs::from_event(&json!({"ref": "main"})).unwrap_err();
-        insta::assert_snapshot!(failure, @"the event has no inputs: this run was not started by a dispatch");
+        insta::assert_snapshot!(failure, @"the event has no inputs: this run was not started by `workflow_dispatch`");
     }
 }

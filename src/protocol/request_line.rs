@@ -80,7 +80,7 @@ impl Request {
         }
         let mut turns = self.messages.iter().skip_while(|message| message.role == Role::System);
         if turns.any(|message| message.role == Role::System) {
-            let hint = "move it to the front: each vendor would put it elsewhere";
+            let hint = "move it to the front: vendors treat later ones differently";
             return invalid("a `system` message after the first turn", hint);
         }
         if let Err((position, problem)) = check_tools(&self.tools) {
@@ -98,7 +98,7 @@ impl Request {
                 {
                     let message =
                         format!("a message refers to attachment {sha256}, which `files` does not list");
-                    return invalid(&message, "attachments travel with suites: use an EVAL.yaml");
+                    return invalid(&message, "attachments need a suite: use an EVAL.yaml");
                 }
             }
         }
@@ -135,7 +135,7 @@ fn not_a_request(line: &[u8], error: &serde_json::Error) -> InvalidRequest {
         message = message.replace(word, plain);
     }
     let message = truncate(&message, LONGEST);
-    // The fields of a tool are told apart by what serde would have accepted.
+    // What serde would have accepted shows which fields of a tool are meant.
     let in_tool = [
         "expected `type` or `function`",
         "expected `function`",

@@ -27,8 +27,8 @@ pub(super) const WIRE: Wire = Wire {
     decode,
 };
 
-/// The vendor demands a limit of output tokens; this is sent where neither the request nor the target sets one. Thinking
-/// counts against it, and above 21,333 the vendor's own clients refuse to wait for an answer in one piece.
+/// The vendor requires a limit of output tokens; this is the default. Thinking counts against it, and above 21,333 the vendor's
+/// own clients refuse non-streamed responses.
 pub(super) const DEFAULT_MAX_TOKENS: u64 = 16_384;
 
 const VENDOR: &str = "Anthropic";
@@ -74,7 +74,7 @@ struct OfferedTool<'a> {
 
 impl<'a> From<&'a Tool> for OfferedTool<'a> {
     fn from(Tool { function, .. }: &'a Tool) -> Self {
-        // The vendor demands a schema, also of a function without arguments.
+        // The vendor requires a schema, even for a function without arguments.
         let none = || Map::from_iter([("type".to_owned(), Value::from("object"))]);
         Self {
             name: &function.name,
@@ -267,7 +267,7 @@ impl Usage {
     }
 }
 
-/// What a successful answer says.
+/// Decodes a successful response.
 pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let answer: Answer = serde_json::from_slice(body)?;
     if let Some(error) = answer.error {

@@ -1,4 +1,4 @@
-//! What a turn is made of, before a vendor's spelling: text, pictures and documents.
+//! The content of a turn before vendor-specific encoding: text, images and documents.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -26,7 +26,7 @@ const TEXT_TYPES: [&str; 14] = [
     "application/sql",
     "application/graphql",
 ];
-/// Names that mean text where nobody knew the media type.
+/// File extensions of text, if the media type is unknown.
 const TEXT_EXTENSIONS: [&str; 32] = [
     "c", "cfg", "cpp", "css", "csv", "go", "h", "html", "ini", "java", "js", "json", "jsonl", "kt", "log",
     "md", "mdx", "php", "py", "rb", "rs", "sh", "sql", "swift", "toml", "ts", "tsv", "tsx", "txt", "xml",
@@ -35,23 +35,23 @@ const TEXT_EXTENSIONS: [&str; 32] = [
 const PDF: &str = "application/pdf";
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// A request's attachments and where their bytes are.
+/// A request's attachments and their directory.
 #[derive(Clone, Copy)]
 pub(super) struct Attachments<'a> {
     files: &'a [Attachment],
     dir: &'a Path,
-    /// The picture formats that the vendor reads.
+    /// The image formats that the vendor supports.
     images: &'static [&'static str],
 }
 
-/// A piece of a turn.
+/// A part of a turn.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Part<'a> {
-    /// Text, a text file included.
+    /// Text, including text files.
     Text(Cow<'a, str>),
-    /// A picture.
+    /// An image.
     Image {
-        /// The name that the suite gave it.
+        /// Its name in the suite.
         name: &'a str,
         /// Such as `image/png`.
         media_type: &'static str,
@@ -60,7 +60,7 @@ pub(super) enum Part<'a> {
     },
     /// A PDF.
     Pdf {
-        /// The name that the suite gave it.
+        /// Its name in the suite.
         name: &'a str,
         /// Its bytes, without a `data:` prefix.
         base64: String,
@@ -68,12 +68,12 @@ pub(super) enum Part<'a> {
 }
 
 impl<'a> Attachments<'a> {
-    /// The attachments of this request, for a vendor that reads these pictures.
+    /// The attachments of this request, for a vendor with these image formats.
     pub(super) fn new(request: &'a Request, dir: &'a Path, images: &'static [&'static str]) -> Self {
         Self { files: &request.files, dir, images }
     }
 
-    /// The pieces of a turn, with the attachments read. Texts alone are one piece: some servers read only strings.
+    /// The parts of a turn, with attachments read. Consecutive texts become one part: some servers accept only strings.
     pub(super) fn parts(&self, message: &'a Message) -> Result<Vec<Part<'a>>, Refusal> {
         let blocks = match &message.content {
             Content::Text(text) => return Ok(vec![Part::Text(Cow::Borrowed(text))]),
@@ -84,9 +84,7 @@ impl<'a> Attachments<'a> {
             parts.extend(self.part(block, message.role)?);
         }
         if parts.is_empty() {
-            return Err(Refusal::bad_request(
-                "a message says nothing: it has no text, and its files are empty",
-            ));
+            return Err(Refusal::bad_request("a message is empty: it has no text, and its files are empty"));
         }
         let texts: Option<Vec<&str>> =
             parts.iter().map(|part| if let Part::Text(text) = part { Some(&**text) } else { None }).collect();
@@ -96,7 +94,7 @@ impl<'a> Attachments<'a> {
         })
     }
 
-    /// The pieces of a turn that can only be text.
+    /// The parts of a turn that can only be text.
     pub(super) fn texts(&self, message: &'a Message) -> Result<Vec<Cow<'a, str>>, Refusal> {
         let text = |part| match part {
             Part::Text(text) => Ok(text),
@@ -105,7 +103,7 @@ impl<'a> Attachments<'a> {
         self.parts(message)?.into_iter().map(text).collect()
     }
 
-    /// The piece that a block is; nothing where it is an empty text file.
+    /// The part for a block; `None` for an empty text file.
     fn part(&self, block: &'a Block, role: Role) -> Result<Option<Part<'a>>, Refusal> {
         let (sha256, name, is_picture) = match block {
             Block::Text { text } => return Ok(Some(Part::Text(Cow::Borrowed(text)))),
@@ -134,7 +132,7 @@ impl<'a> Attachments<'a> {
         })
     }
 
-    /// A text file as AgentV shows it; nothing where it is empty.
+    /// A text file in AgentV's format; `None` if it is empty.
     fn text(&self, file: &Attachment) -> Result<Option<String>, Refusal> {
         let bytes = self.read(file)?;
         let content = std::str::from_utf8(&bytes).map_err(|_| {
@@ -170,7 +168,7 @@ impl<'a> Attachments<'a> {
     }
 }
 
-/// What an attachment reaches the model as.
+/// How an attachment is sent to the model.
 enum Kind {
     Text,
     Image(&'static str),
@@ -194,7 +192,7 @@ impl Kind {
     }
 }
 
-/// Whether an attachment reaches the model as text.
+/// Whether an attachment is sent as text.
 pub(super) fn is_text_file(file: &Attachment) -> bool {
     matches!(Kind::of(file, &[]), Kind::Text)
 }
@@ -204,7 +202,7 @@ pub(super) fn is_pdf(file: &Attachment) -> bool {
     matches!(Kind::of(file, &[]), Kind::Pdf)
 }
 
-/// The attachment of a request with this digest, and with this name where there is one.
+/// The attachment of a request with this digest, and this name if given.
 pub(super) fn find<'a>(
     files: &'a [Attachment],
     sha256: &Digest,
@@ -216,7 +214,7 @@ pub(super) fn find<'a>(
     })
 }
 
-/// A file's name inside double quotes.
+/// A file name for use inside double quotes.
 pub(super) fn quoted(name: &str) -> Cow<'_, str> {
     if name.contains('"') { Cow::Owned(name.replace('"', "&quot;")) } else { Cow::Borrowed(name) }
 }

@@ -1,4 +1,4 @@
-//! Azure OpenAI: OpenAI's chat completions under an address of its own.
+//! Azure OpenAI: OpenAI's chat completions at another address.
 
 use reqwest::Url;
 
@@ -16,7 +16,7 @@ const DEPLOYMENT: Wire = Wire {
     ..V1
 };
 
-/// The surface that an endpoint names.
+/// The surface of an endpoint.
 pub(super) fn wire(endpoint: &Endpoint) -> &'static Wire {
     if version(endpoint).is_some() { &DEPLOYMENT } else { &V1 }
 }
@@ -28,7 +28,7 @@ fn version(endpoint: &Endpoint) -> Option<&str> {
 fn address(endpoint: &Endpoint) -> Result<Address, Failure> {
     let mut url = parse(&endpoint.base_url)?;
     let path = without_suffixes(url.path(), &["/chat/completions"]);
-    // Portals show the whole endpoint of one deployment: what follows `/openai` is replaced.
+    // Portals show the whole endpoint of one deployment: replace what follows `/openai`.
     let resource = path.split_once("/openai/").map_or(path, |(before, _)| before);
     let resource = resource.strip_suffix("/openai").unwrap_or(resource).to_owned();
     match version(endpoint) {

@@ -1,26 +1,26 @@
-//! From the base URL that a user wrote to the URL that is called.
+//! Turns the base URL that a user wrote into the URL to call.
 //!
-//! Users give bases with or without a version, with or without a trailing slash, and even whole endpoints.
+//! Users write bases with or without a version, with or without a trailing slash, and even whole endpoints.
 
 use reqwest::Url;
 
 use super::wire::wire;
 use crate::model::{Failure, Provider};
 
-/// Where a target's calls go.
+/// The URL of a target's calls.
 #[derive(Debug, Clone)]
 pub(super) enum Address {
-    /// Always to this URL.
+    /// Always this URL.
     Fixed(Url),
-    /// To a URL that depends on the model; the error says what is wrong with its name.
+    /// A URL that depends on the model; the error explains an illegal model name.
     ByModel(Url, fn(&Url, &str) -> Result<Url, String>),
 }
 
-/// The characters beside letters and digits that a model's name may have where it is part of a URL.
+/// The characters besides letters and digits that a model name in a URL may have.
 const MODEL_PUNCTUATION: [char; 3] = ['.', '-', '_'];
 
 impl Address {
-    /// The URL for a call of this model; an error says what is wrong with the model's name.
+    /// The URL for a call of this model; the error explains an illegal model name.
     pub(super) fn of(&self, model: &str) -> Result<Url, String> {
         match self {
             Self::Fixed(url) => Ok(url.clone()),
@@ -29,16 +29,16 @@ impl Address {
     }
 }
 
-/// Where the chat completions of a target are, for callers that pass requests on unchanged.
+/// The URL of a target's chat completions, for callers that forward requests unchanged.
 pub fn chat_completions_url(provider: &Provider) -> Result<Url, Failure> {
     let chat = provider.endpoint().map(|endpoint| (endpoint, wire(endpoint)));
     match chat.filter(|(_, wire)| wire.is_chat_completions) {
         Some((endpoint, wire)) => (wire.address)(endpoint)?.of("").map_err(Failure::config),
-        None => Err(Failure::config("this provider does not speak OpenAI's chat completions")),
+        None => Err(Failure::config("this provider does not support OpenAI's chat completions")),
     }
 }
 
-/// The URL without what may be secret in it: the query.
+/// The URL without the query, which may contain secrets.
 pub(super) fn describe(url: &Url) -> String {
     let mut shown = url.clone();
     shown.set_query(None);
@@ -46,10 +46,10 @@ pub(super) fn describe(url: &Url) -> String {
     shown.to_string()
 }
 
-/// The URL that a base is.
+/// Parses a base URL.
 pub(super) fn parse(base: &str) -> Result<Url, Failure> {
     const HINT: &str = "such as `https://api.example.com/v1`; the key belongs in `api_key`";
-    // The text itself is not repeated: what was pasted into the wrong field may be a key.
+    // Do not repeat the text: it may be a key pasted into the wrong field.
     let mut url = Url::parse(base.trim())
         .map_err(|error| Failure::config(format!("`base_url` is not a URL: {error}")).hint(HINT))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -71,7 +71,7 @@ pub(super) fn without_suffixes<'a>(path: &'a str, suffixes: &[&str]) -> &'a str 
     path
 }
 
-/// A request may bring its own model name: it must not be able to choose another path.
+/// A request may name its own model, which must not be able to change the path.
 pub(super) fn check_name(name: &str) -> Result<(), String> {
     let legal = |c: char| c.is_ascii_alphanumeric() || MODEL_PUNCTUATION.contains(&c);
     if !name.is_empty() && name.chars().all(legal) && !name.chars().all(|c| c == '.') {

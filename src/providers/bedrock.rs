@@ -108,7 +108,7 @@ struct InputSchema<'a> {
 
 impl<'a> From<&'a Tool> for OfferedTool<'a> {
     fn from(Tool { function, .. }: &'a Tool) -> Self {
-        // The vendor demands a schema, also of a function without arguments.
+        // The vendor requires a schema, even for a function without arguments.
         let none = || Map::from_iter([("type".to_owned(), Value::from("object"))]);
         let json = function.parameters.as_ref().map_or_else(|| Cow::Owned(none()), Cow::Borrowed);
         let description = function.description.as_deref();
@@ -181,7 +181,7 @@ fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Re
                 let format = media_type.strip_prefix("image/").unwrap_or(media_type);
                 Piece::Image { format, source: Source { bytes: base64 } }
             }
-            // A name may have few characters, and each only once.
+            // Names allow few characters, and must be unique.
             Part::Pdf { base64, .. } => Piece::Document {
                 format: "pdf",
                 name: format!("document {number}"),
@@ -229,7 +229,7 @@ impl Usage {
         if self.input.is_none() && self.output.is_none() {
             return None;
         }
-        // `inputTokens` are only those that were neither read from nor written to the cache.
+        // `inputTokens` does not include tokens read from or written to the cache.
         Some(TokenUsage {
             input: [self.input, self.cache_read, self.cache_write].into_iter().flatten().sum(),
             output: self.output.unwrap_or(0),
@@ -239,7 +239,7 @@ impl Usage {
     }
 }
 
-/// What a successful answer says.
+/// Decodes a successful response.
 fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let answer: Answer = serde_json::from_slice(body)?;
     let message = answer.output.and_then(|output| output.message);

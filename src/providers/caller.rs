@@ -1,4 +1,4 @@
-//! Calling one target: encode once, send as often as it takes.
+//! Calls one target: encodes a request once, and sends it as often as needed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,25 +23,25 @@ use crate::model::{
 };
 use crate::util::redact::Redactor;
 
-/// How many output tokens a call is taken for where nothing limits them.
+/// The assumed output tokens of a call without a limit.
 const USUAL_OUTPUT_TOKENS: u64 = 512;
-/// What the frame of a message may take beside its text.
+/// The tokens of a message besides its text.
 const TOKENS_PER_MESSAGE: u64 = 8;
-/// What a vendor may put around tools, once for a request.
+/// The most tokens that a vendor adds around tools, once per request.
 const MOST_TOOL_FRAME_TOKENS: u64 = 1_024;
-/// How many tokens a picture may take.
+/// The most tokens of an image.
 const MOST_PICTURE_TOKENS: u64 = 4_096;
-/// A PDF is taken for one token in so many bytes, if that is more.
+/// The assumed bytes per token of a PDF, if that gives more.
 const PDF_BYTES_PER_TOKEN: u64 = 8;
-/// No model answers with more: a request that allows more does not hold back all others.
+/// No model returns more: a request that allows more must not hold back all others.
 const MOST_OUTPUT_TOKENS: u64 = 1_000_000;
-/// How many tokens a picture or a PDF is taken for: its bytes say little about it.
+/// The assumed tokens of an image or a PDF: its size says little about it.
 const USUAL_BINARY_TOKENS: u64 = 1_500;
 
-/// What Anthropic asks for in calls with a token instead of a key.
+/// Anthropic's beta header for calls with a token instead of a key.
 const OAUTH_BETA: &str = "oauth-2025-04-20";
 
-/// Everything about calling one target; made once per run.
+/// The client of one target; made once per run.
 pub struct Caller {
     target: Arc<RunnerTarget>,
     route: Route,
@@ -61,7 +61,7 @@ struct HttpRoute {
     authorizer: Authorizer,
 }
 
-/// A request, encoded: it can be sent any number of times.
+/// An encoded request, which can be sent any number of times.
 #[derive(Debug)]
 pub struct Call(Outgoing);
 
@@ -72,7 +72,7 @@ enum Outgoing {
 }
 
 impl Call {
-    /// What is sent, where it is JSON.
+    /// The body as JSON, if it is JSON.
     pub fn json(&self) -> Option<serde_json::Value> {
         let Outgoing::Http(request) = &self.0 else { return None };
         serde_json::from_slice(request.body()?.as_bytes()?).ok()
@@ -81,7 +81,7 @@ impl Call {
 
 #[cfg(test)]
 impl Call {
-    /// What is sent.
+    /// The body.
     pub(super) fn body(&self) -> &str {
         let Outgoing::Http(request) = &self.0 else { panic!("nothing is sent to a mock") };
         std::str::from_utf8(request.body().unwrap().as_bytes().unwrap()).unwrap()
@@ -99,7 +99,7 @@ impl Caller {
         Ok(Self { target, route, redactor })
     }
 
-    /// The call for a request; attachments are read from `files_dir/<sha256>`.
+    /// Encodes a request; attachments are read from `files_dir/<sha256>`.
     pub fn encode(&self, request: &Request, files_dir: &Path) -> Result<Call, CallError> {
         self.outgoing(request, files_dir).map(Call).map_err(|refusal| refusal.redacted(&self.redactor))
     }
@@ -129,7 +129,7 @@ impl Caller {
         Ok(outgoing)
     }
 
-    /// A chat completion with this very body, for a target that speaks that API.
+    /// A chat completion with exactly this body, for a target that supports that API.
     pub fn encode_chat(&self, body: &serde_json::Map<String, serde_json::Value>) -> Result<Call, CallError> {
         let outgoing = match &self.route {
             Route::Http(HttpRoute { wire, address, headers, .. }) if wire.is_chat_completions => {
@@ -151,7 +151,7 @@ impl Caller {
         outgoing
     }
 
-    /// One attempt, counted from 1: sends the call and reads the answer.
+    /// Makes one attempt, counted from 1: sends the call and reads the response.
     pub async fn send(&self, call: &Call, attempt: u32) -> Result<Reply, CallError> {
         let result = match (&self.route, &call.0) {
             (Route::Mock(mock), Outgoing::Mock(question)) => {
@@ -163,7 +163,7 @@ impl Caller {
             (Route::Http(route), Outgoing::Http(request)) => self.post(route, request).await,
             _ => Err(Refusal::bad_request("the call was encoded for another target")),
         };
-        // A vendor may repeat the key in its complaint about it.
+        // A vendor may repeat the key in its error message.
         let reply = result.map_err(|refusal| refusal.redacted(&self.redactor))?;
         let finish_reason = match reply.finish_reason {
             FinishReason::Other(word) => FinishReason::Other(tidy(word, &self.redactor)),
@@ -172,15 +172,15 @@ impl Caller {
         Ok(Reply { finish_reason, ..reply })
     }
 
-    /// A rough count of the tokens that a request will use, prompt and answer.
+    /// A rough estimate of the tokens of a request, input and output.
     pub fn estimated_tokens(&self, request: &Request) -> TokenUsage {
         let max_tokens = request.params.max_tokens.or(self.target.params.max_tokens);
         let output = max_tokens.unwrap_or(USUAL_OUTPUT_TOKENS).min(MOST_OUTPUT_TOKENS);
         TokenUsage { input: prompt_tokens(request), output, ..TokenUsage::default() }
     }
 
-    /// The most tokens that a request can use: each byte of text may be a token of its own, and the answer as long as
-    /// `max_tokens` allows. Where nothing limits the answer, and for pictures and PDFs, this is an assumption.
+    /// The most tokens that a request can use: each byte of text may be a token, and the answer as long as `max_tokens` allows.
+    /// Without a limit, and for images and PDFs, this is an assumption.
     pub fn most_tokens(&self, request: &Request) -> TokenUsage {
         let params = request.params.or(&self.target.params);
         let wire = if let Route::Http(HttpRoute { wire, .. }) = &self.route { wire } else { &COMPATIBLE };
@@ -195,7 +195,7 @@ impl Caller {
         TokenUsage { input: text_bytes + binary + frames + schema, output, ..TokenUsage::default() }
     }
 
-    /// Sends a call; once more with other credentials where short-lived ones were rejected.
+    /// Sends a call; once more with new credentials if short-lived ones were rejected.
     async fn post(&self, route: &HttpRoute, request: &reqwest::Request) -> Result<Reply, Refusal> {
         let authorizer = &route.authorizer;
         let Some(token) = authorizer.token().await? else {
@@ -231,7 +231,7 @@ impl Caller {
             signature.redact(&mut answer);
         }
         route.wire.reply(&answer, Timestamp::now(), self.target.keep_raw).map_err(|error| match error.kind {
-            // A wrong model, deployment, version or path look alike: only the address tells them apart.
+            // A wrong model, deployment, version or path look the same: show the address.
             ErrorKind::NotFound => {
                 let message = format!("{} (at {})", error.message, base_url::describe(url));
                 Refusal { message, ..error }

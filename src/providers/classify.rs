@@ -1,6 +1,6 @@
-//! From an error's status, headers and body to what it means: which kind, and whether to try again.
+//! Classifies an error by its status, headers and body: its kind, and whether to retry.
 //!
-//! Codes that end the matter come first, whatever the status; then the server's own word; then the status.
+//! Final codes come first, whatever the status; then the server's own code; then the status.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::headers::{clock_skew, parse_reset, retry_after, should_retry};
 use super::{Refusal, Retry};
 use crate::model::ErrorKind;
 
-/// A filter stopped the prompt.
+/// A filter rejected the prompt.
 const FILTER_WORDS: &[&str] =
     &["content_filter", "responsibleaipolicyviolation", "content_policy_violation", "moderation"];
-/// The account cannot pay, or may not any more today.
+/// The account has no credit, or has reached its quota.
 const QUOTA_WORDS: &[&str] = &[
     "insufficient_quota",
     "billing_hard_limit_reached",
@@ -26,7 +26,7 @@ const QUOTA_WORDS: &[&str] = &[
     "budget_exceeded",
     "servicequotaexceededexception",
 ];
-/// Anthropic tells these two only in its text.
+/// Anthropic reports these two only in its message.
 const QUOTA_PHRASES: &[&str] = &["credit balance", "specified api usage limits", "spend limit"];
 const AUTH_WORDS: &[&str] = &[
     "invalid_api_key",
@@ -43,7 +43,7 @@ const AUTH_WORDS: &[&str] = &[
     "unrecognizedclientexception",
 ];
 const CONTEXT_WORDS: &[&str] = &["context_length_exceeded"];
-/// Servers that have no code for it.
+/// For servers without a code for it.
 const CONTEXT_PHRASES: &[&str] = &[
     "prompt is too long",
     "maximum context length",
@@ -57,19 +57,19 @@ const PARAMETER_WORDS: &[&str] = &["unsupported_parameter", "unsupported_value",
 
 /// AWS could not verify a signature.
 const SIGNATURE_WORDS: &[&str] = &["invalidsignatureexception", "requestexpired", "requesttimetooskewed"];
-/// AWS accepts signatures that are at most this much older or newer than its own clock, in seconds.
+/// AWS accepts signatures that differ from its own clock by at most this many seconds.
 const MOST_SKEW: i64 = 300;
 
-/// What an error means.
+/// The meaning of an error.
 #[derive(Debug)]
 pub(super) enum Verdict {
-    /// A filter stopped the prompt: an answer without text, not an error.
+    /// A filter rejected the prompt: an answer without text, not an error.
     Filtered,
     /// There is no answer.
     Failed(Refusal),
 }
 
-/// What an answer with a bad status means.
+/// Classifies a response with an error status.
 pub(super) fn classify(fault: &Fault, status: u16, headers: &HeaderMap, now: Timestamp) -> Verdict {
     if fault.says(FILTER_WORDS) {
         return Verdict::Filtered;
@@ -81,19 +81,19 @@ pub(super) fn classify(fault: &Fault, status: u16, headers: &HeaderMap, now: Tim
     };
     let message = match &fault.parameter {
         _ if fault.says(SIGNATURE_WORDS) => signature_message(fault, clock_skew(headers, now)),
-        _ if fault.message.is_empty() => format!("the server answered {status} without a message"),
+        _ if fault.message.is_empty() => format!("the server returned {status} without a message"),
         Some(parameter) if kind == ErrorKind::BadRequest => {
             format!("parameter `{parameter}`: {}", fault.message)
         }
         _ => fault.message.clone(),
     };
     let error = Refusal::new(kind, retry, message);
-    // A gateway that waited in vain does not know what the machine behind it did.
+    // A gateway that timed out does not know what the server behind it did.
     let may_be_billed = error.may_be_billed || matches!(status, 408 | 504 | 524);
     Verdict::Failed(Refusal { status: Some(status), may_be_billed, ..error })
 }
 
-/// Why a signature is not valid: the clock, which a signature contains, or the credentials.
+/// Why a signature is invalid: the clock, which is part of the signature, or the credentials.
 fn signature_message(fault: &Fault, skew: Option<i64>) -> String {
     match skew.filter(|skew| skew.abs() > MOST_SKEW) {
         Some(skew) => {
@@ -104,13 +104,13 @@ fn signature_message(fault: &Fault, skew: Option<i64>) -> String {
             )
         }
         None => format!(
-            "AWS refuses the signature: check the region and the credentials; AWS says: {}",
+            "AWS rejected the signature: check the region and the credentials; AWS says: {}",
             fault.message
         ),
     }
 }
 
-/// What an error inside a good status means: as if it had the status that it claims for itself.
+/// Classifies an error inside a successful status, as if it had the status that it names.
 pub(super) fn classify_embedded(fault: &Fault, status: u16, headers: &HeaderMap, now: Timestamp) -> Verdict {
     let claimed = fault.status.or_else(|| fault.words.iter().find_map(|word| status_of(word)));
     let verdict = classify(fault, claimed.unwrap_or(500), headers, now);
@@ -122,9 +122,9 @@ pub(super) fn classify_embedded(fault: &Fault, status: u16, headers: &HeaderMap,
     }
 }
 
-/// What no repetition can mend, whatever the status.
+/// Errors that no retry can fix, whatever the status.
 fn terminal(fault: &Fault, status: u16) -> Option<ErrorKind> {
-    // A day's quota comes with a short delay that is of no use. `limit: 0` means that the model is closed to this tier.
+    // A daily quota comes with a short delay that does not help. `limit: 0` means that the model is not available in this tier.
     let day = fault.quotas.iter().any(|quota| quota.contains("PerDay"));
     let closed = fault.says(&["resource_exhausted"]) && fault.mentions(&["limit: 0"]);
     let unpaid = fault.says(&["failed_precondition"]) && fault.mentions(&["billing"]);
@@ -142,7 +142,7 @@ fn terminal(fault: &Fault, status: u16) -> Option<ErrorKind> {
     if fault.says(NOT_FOUND_WORDS) {
         return Some(ErrorKind::NotFound);
     }
-    // A single call above the limit of tokens per minute: no wait lets it pass.
+    // A single call above the limit of tokens per minute never succeeds.
     let never_fits = status == 429 && fault.mentions(&["request too large"]);
     (never_fits || fault.says(PARAMETER_WORDS)).then_some(ErrorKind::BadRequest)
 }
@@ -150,10 +150,10 @@ fn terminal(fault: &Fault, status: u16) -> Option<ErrorKind> {
 fn by_status(status: u16, fault: &Fault, headers: &HeaderMap, wait: Option<Duration>) -> (ErrorKind, Retry) {
     let again = Retry::After(wait);
     let (kind, retry) = match status {
-        // A firewall's page may be about this one prompt, so it must not pass for a refused key.
+        // A firewall's page may be about this prompt only, so it must not count as a rejected key.
         403 if fault.is_page => (ErrorKind::BadResponse, Retry::No),
         401 | 403 => (ErrorKind::Auth, Retry::No),
-        // OpenRouter: the credit is only bound by calls in flight.
+        // OpenRouter: the credit is only reserved by calls in flight.
         402 if wait.is_some() => (ErrorKind::RateLimited, again),
         402 => (ErrorKind::Quota, Retry::No),
         404 => (ErrorKind::NotFound, Retry::No),
@@ -170,10 +170,10 @@ fn by_status(status: u16, fault: &Fault, headers: &HeaderMap, wait: Option<Durat
     }
 }
 
-/// How long the body asks to wait.
+/// The wait that the body requests.
 fn wait_of(fault: &Fault, now: Timestamp) -> Option<Duration> {
     let reset = || parse_reset(fault.reset.as_deref()?, now);
-    // Azure may leave the header out and write the number into its text.
+    // Azure may omit the header and put the number into its message.
     let told = || {
         let message = fault.message.to_lowercase();
         let (_, rest) = message.split_once("retry after ")?;
@@ -188,7 +188,7 @@ fn wait_of(fault: &Fault, now: Timestamp) -> Option<Duration> {
     fault.wait.or_else(reset).or_else(told).filter(|wait| !wait.is_zero())
 }
 
-/// The status that a word stands for, where an error has no number.
+/// The status that a word means, for errors without a number.
 fn status_of(word: &str) -> Option<u16> {
     Some(match word {
         "invalid_argument" | "invalid_request_error" | "failed_precondition" => 400,

@@ -1,4 +1,4 @@
-//! What an error body says, in any of the shapes that vendors, servers and gateways use.
+//! Parses an error body in any format that vendors, servers and gateways use.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use serde_json::Value;
 
 use super::headers::parse_duration;
 
-/// The deepest that errors inside errors are followed.
+/// The deepest nesting of errors that is read.
 const DEEPEST: usize = 4;
 
-/// An error body, read.
+/// A parsed error body.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Fault {
-    /// What the body says, in full; perhaps nothing.
+    /// The full message; may be empty.
     pub(super) message: String,
-    /// Every code, type, status and reason in it, in lower case.
+    /// Every code, type, status and reason, in lower case.
     pub(super) words: Vec<String>,
-    /// The HTTP status that the error claims for itself.
+    /// The HTTP status in the error itself.
     pub(super) status: Option<u16>,
-    /// The parameter that it is about.
+    /// The parameter at fault.
     pub(super) parameter: Option<String>,
-    /// Which quotas were hit.
+    /// The exceeded quotas.
     pub(super) quotas: Vec<String>,
-    /// How long the body asks to wait.
+    /// The requested wait.
     pub(super) wait: Option<Duration>,
-    /// When the limit is reset, as it was written.
+    /// When the limit is reset, as written.
     pub(super) reset: Option<String>,
     /// Whether it is a web page.
     pub(super) is_page: bool,
@@ -45,25 +45,25 @@ impl Fault {
         Self { message: text.trim().to_owned(), ..Self::default() }
     }
 
-    /// Reads what stands under `error`.
+    /// Reads the value of `error`.
     pub(super) fn of_error(error: &Value) -> Self {
         let mut fault = Self::default();
         fault.error(error, 0);
         fault.or_say(error)
     }
 
-    /// Whether one of these words is in it.
+    /// Whether it contains one of these words.
     pub(super) fn says(&self, words: &[&str]) -> bool {
         self.words.iter().any(|word| words.contains(&word.as_str()))
     }
 
-    /// Whether the message has one of these phrases, which are in lower case.
+    /// Whether the message contains one of these lower-case phrases.
     pub(super) fn mentions(&self, phrases: &[&str]) -> bool {
         let message = self.message.to_lowercase();
         phrases.iter().any(|phrase| message.contains(phrase))
     }
 
-    /// The JSON itself stands for a message that was found nowhere in it.
+    /// Uses the JSON itself if no message was found in it.
     fn or_say(mut self, json: &Value) -> Self {
         let is_blank = match json {
             Value::Array(list) => list.is_empty(),
@@ -142,7 +142,7 @@ impl Fault {
         }
     }
 
-    /// What Python servers call `detail`: a text, a list of complaints, or an error of its own.
+    /// `detail` of Python servers: a text, a list of problems, or an error of its own.
     fn detail(&mut self, detail: &Value, depth: usize) {
         match detail {
             Value::Array(complaints) => {
@@ -183,7 +183,7 @@ impl Fault {
         }
     }
 
-    /// What OpenRouter adds: the upstream's own error, perhaps as JSON inside a string.
+    /// OpenRouter's addition: the upstream's error, possibly as JSON inside a string.
     fn gateway(&mut self, metadata: &Value, depth: usize) {
         if metadata.get("flagged_input").is_some() {
             self.words.push("moderation".to_owned());
@@ -222,7 +222,7 @@ impl Fault {
         }
     }
 
-    /// A code: a status where it is a number, in digits or quotes, a word where it is one.
+    /// A code: a status if it is a number, possibly quoted, otherwise a word.
     fn word(&mut self, code: &Value) {
         let number = match code {
             Value::Number(number) => number.as_u64(),
@@ -247,7 +247,7 @@ impl Fault {
     }
 }
 
-/// What to tell about a web page where JSON was expected.
+/// The message for a web page in place of JSON.
 fn page(html: &str) -> String {
     let lower = html.to_ascii_lowercase();
     let title = || {
@@ -257,7 +257,7 @@ fn page(html: &str) -> String {
         Some(html[start..end].trim()).filter(|title| !title.is_empty())
     };
     title().map_or_else(
-        || "the server answered with a web page".to_owned(),
-        |title| format!("the server answered with a web page: `{title}`"),
+        || "the server returned a web page".to_owned(),
+        |title| format!("the server returned a web page: `{title}`"),
     )
 }

@@ -143,7 +143,7 @@ fn of_model(base: &Url, model: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// The body of a call; the model stands in the URL.
+/// The body of a call; the model is part of the URL.
 pub(super) fn encode(request: &Request, params: &Params, files: Attachments<'_>) -> Result<Vec<u8>, Refusal> {
     let seed = match params.seed.map(i32::try_from) {
         None => None,
@@ -262,7 +262,7 @@ struct Usage {
 }
 
 impl Usage {
-    /// This vendor drops fields that are zero, and counts thoughts beside the answer.
+    /// This vendor omits fields that are zero, and counts thoughts separately.
     fn tokens(&self) -> Option<TokenUsage> {
         if [self.prompt, self.candidates, self.thoughts] == [None; 3] {
             return None;
@@ -276,7 +276,7 @@ impl Usage {
     }
 }
 
-/// What a successful answer says.
+/// Decodes a successful response.
 pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let answer: Answer = serde_json::from_slice(body)?;
     if let Some(error) = answer.error {

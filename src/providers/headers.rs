@@ -1,4 +1,4 @@
-//! What answer headers say about limits and waits, in every format that vendors use.
+//! Rate limits and waits in response headers, in every format that vendors use.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use reqwest::header::HeaderMap;
 
-/// Plain numbers from here on are points in time, in seconds since 1970.
+/// Plain numbers from here on are timestamps in seconds.
 const EPOCH_SECONDS: f64 = 1e9;
-/// Plain numbers from here on are points in time, in milliseconds since 1970.
+/// Plain numbers from here on are timestamps in milliseconds.
 const EPOCH_MILLISECONDS: f64 = 1e12;
 
-/// What the answer's headers say about limits, normalised over vendors.
+/// The rate limits in the response headers, normalized over vendors.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RateHints {
-    /// Calls.
+    /// The limit of calls.
     pub requests: Allowance,
-    /// Tokens; where a vendor counts several kinds, the one that is closest to its limit.
+    /// The limit of tokens; if a vendor counts several kinds, the tightest one.
     pub tokens: Allowance,
 }
 
 /// One limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// How much a full window holds.
+    /// The size of a full window.
     pub limit: Option<u32>,
-    /// How much is left of it.
+    /// What is left of it.
     pub remaining: Option<u32>,
-    /// When the window is full again; a single call can often go earlier.
+    /// When the window is full again; a single call can often be sent earlier.
     pub resets_in: Option<Duration>,
 }
 
@@ -36,7 +36,7 @@ impl Allowance {
         *self == Self::default()
     }
 
-    /// The share that is left, 0 to 1; 1 where it is not known.
+    /// The share that is left, 0 to 1; 1 if unknown.
     fn share_left(&self) -> f64 {
         match (self.remaining, self.limit) {
             (Some(remaining), Some(limit)) if limit > 0 => f64::from(remaining) / f64::from(limit),
@@ -45,9 +45,9 @@ impl Allowance {
     }
 }
 
-/// The limits that the headers tell.
+/// Reads the rate limits.
 pub(super) fn rate_hints(headers: &HeaderMap, now: Timestamp) -> RateHints {
-    // Most servers send none: one look at the names is cheaper than looking up each format.
+    // Most servers send none: checking the names once is cheaper than looking up each format.
     if !headers.keys().any(|name| name.as_str().contains("ratelimit")) {
         return RateHints::default();
     }
@@ -111,7 +111,7 @@ pub(super) fn rate_hints(headers: &HeaderMap, now: Timestamp) -> RateHints {
     RateHints { requests, tokens }
 }
 
-/// How long the server asks to wait; `None` where it does not say, or says nothing that lies ahead.
+/// The requested wait; `None` if there is none in the future.
 pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let milliseconds = || {
         let number: f64 = text(headers, "retry-after-ms")?.parse().ok()?;
@@ -121,7 +121,7 @@ pub(super) fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duratio
     milliseconds().filter(|wait| !wait.is_zero()).or_else(plain).filter(|wait| !wait.is_zero())
 }
 
-/// What `x-should-retry` says, which overrules the status.
+/// `x-should-retry`, which overrides the status.
 pub(super) fn should_retry(headers: &HeaderMap) -> Option<bool> {
     match text(headers, "x-should-retry")? {
         "true" => Some(true),
@@ -148,13 +148,13 @@ pub(super) fn clock_skew(headers: &HeaderMap, now: Timestamp) -> Option<i64> {
     parse_http_date(text(headers, "date")?).map(|at| now.as_second() - at.as_second())
 }
 
-/// The error that AWS names in a header, in lower case.
+/// AWS's error code in a header, in lower case.
 pub(super) fn aws_error(headers: &HeaderMap) -> Option<String> {
     let name = text(headers, "x-amzn-errortype")?;
     Some(name.split(':').next().unwrap_or(name).to_lowercase())
 }
 
-/// A reset: a duration, seconds, a point in time in seconds or milliseconds, or RFC 3339.
+/// A reset time: a duration, seconds, a timestamp in seconds or milliseconds, or RFC 3339.
 pub(super) fn parse_reset(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     if let Ok(number) = text.parse::<f64>()
@@ -203,7 +203,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim).filter(|text| !text.is_empty())
 }
 
-/// A count; what is negative is not known, what is beyond any real limit is as good as the largest.
+/// A count; a negative one is unknown, one beyond any real limit becomes the largest.
 fn whole(text: &str) -> Option<u32> {
     let number: u64 = text.parse().ok()?;
     Some(u32::try_from(number).unwrap_or(u32::MAX))
@@ -213,7 +213,7 @@ fn seconds(number: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(number).ok()
 }
 
-/// Zero for what is past.
+/// Zero if it has passed.
 fn until(at: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(now)).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! The one sender: a request out, the whole answer back, and what can go wrong between.
+//! The HTTP sender: sends a request, reads the whole response, and maps errors.
 
 use std::time::Duration;
 
@@ -11,21 +11,21 @@ use crate::model::{Auth, Endpoint, ErrorKind, Failure};
 use crate::util::ca::trusting;
 use crate::util::error::{innermost, is_wrong_address};
 
-/// The largest answer that is read.
+/// The largest response that is read.
 const LARGEST_ANSWER: usize = 32 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Each call in flight has a connection of its own, and all of them are worth keeping.
+/// Each call in flight has its own connection; keep them all for reuse.
 const MOST_IDLE_CONNECTIONS: usize = 1024;
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
 
-/// The most that is set aside for an answer because it announces its length.
+/// The most memory reserved for a response because of its announced length.
 const MOST_SET_ASIDE: usize = 1 << 20;
 
 /// A client for one target, which trusts these CAs besides the system's.
 pub(super) fn client(ca_pem: &[u8]) -> Result<Client, Failure> {
     trusting(Client::builder(), ca_pem)?
         .user_agent(USER_AGENT)
-        // A redirect could carry the key to another host, and none of the vendors needs one.
+        // A redirect could send the key to another host, and no vendor needs one.
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_max_idle_per_host(MOST_IDLE_CONNECTIONS)
@@ -41,32 +41,30 @@ pub(super) fn client(ca_pem: &[u8]) -> Result<Client, Failure> {
         })
 }
 
-/// The header that holds a static key, marked so that no log prints it.
+/// The header with a static key, marked as sensitive so that it is not logged.
 pub(super) fn key_header(
     wire: &Wire,
     endpoint: &Endpoint,
 ) -> Result<Option<(HeaderName, HeaderValue)>, Failure> {
     let Auth::Key(key) = &endpoint.auth else { return Ok(None) };
-    // An empty key is what a secret that does not exist looks like in a workflow.
+    // A missing secret in a workflow is an empty key.
     if key.expose().is_empty() {
         return Ok(None);
     }
     let (name, prefix) = wire.key_header;
-    // The error of `from_str` is not passed on: what it says about the value is none of a log's business.
+    // Do not pass on the error of `from_str`: it may describe the value.
     let value = HeaderValue::from_str(&format!("{prefix}{}", key.expose())).ok();
     match value.filter(|_| !key.expose().contains(char::is_control)) {
         Some(mut value) => {
             value.set_sensitive(true);
             Ok(Some((HeaderName::from_static(name), value)))
         }
-        None => {
-            Err(Failure::config("the API key contains a line break or another character that no key has")
-                .hint("store the secret again, without quotes and without text around it"))
-        }
+        None => Err(Failure::config("the API key contains a line break or another illegal character")
+            .hint("store the secret again, without quotes and without text around it")),
     }
 }
 
-/// Sends, and reads the whole answer whatever its status, except a redirect.
+/// Sends a request, and reads the whole response whatever its status, except a redirect.
 pub(super) async fn post(client: &Client, request: Request) -> Result<WireResponse, Refusal> {
     let url = request.url().clone();
     let limit = request.timeout().copied();
@@ -96,8 +94,8 @@ fn redirect(response: &Response, url: &Url) -> Refusal {
     let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let to = location.and_then(|location| url.join(location).ok()).map(|to| host(&to));
     let message = match to {
-        Some(to) => format!("`{}` answered {status} and points to `{to}`", host(url)),
-        None => format!("`{}` answered {status} and points nowhere", host(url)),
+        Some(to) => format!("`{}` returned {status} with a redirect to `{to}`", host(url)),
+        None => format!("`{}` returned {status}, a redirect without a location", host(url)),
     };
     Refusal {
         status: Some(status),
@@ -105,14 +103,14 @@ fn redirect(response: &Response, url: &Url) -> Refusal {
         ..Refusal::new(
             ErrorKind::BadResponse,
             Retry::No,
-            format!("{message}: redirects are not followed, correct `base_url`"),
+            format!("{message}: redirects are not followed; fix `base_url`"),
         )
     }
 }
 
 fn transport_error(error: reqwest::Error, url: &Url, limit: Option<Duration>) -> Refusal {
     let host = host(url);
-    // Before its cause is told: reqwest writes the whole URL, with its query, into its messages.
+    // Remove the URL: reqwest writes it, with its query, into its messages.
     let error = error.without_url();
     let cause = innermost(&error);
     if error.is_connect() {

@@ -1,6 +1,6 @@
-//! Fields as vendors and gateways really write them.
+//! Parses fields as vendors and gateways really write them.
 //!
-//! An answer that was paid for is never lost because a field beside its text is of another type than documented.
+//! A paid response must not be lost because a field next to its text has another type than documented.
 
 use std::fmt;
 
@@ -9,27 +9,27 @@ use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// Levels of JSON from a model that a row keeps as JSON.
+/// The deepest JSON from a model that a row keeps as JSON.
 const DEEPEST: usize = 64;
-/// Beyond this a count is nonsense, and as good as absent.
+/// A larger count is nonsense and counts as absent.
 const MOST: f64 = 4_503_599_627_370_496.0;
 
-/// A field of this type; one of another type is as good as absent.
+/// A field of this type; one of another type counts as absent.
 pub(super) fn field<'de, T: DeserializeOwned, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
-    // Its text first, because a value that turns out to be of another type cannot be read again.
+    // Read the text first, because a value of another type cannot be read again.
     let text = <&RawValue>::deserialize(deserializer)?;
     Ok(serde_json::from_str(text.get()).ok())
 }
 
-/// What the model said: a string, nothing, or a list of parts whose texts are joined, because citations cut a text into
-/// several.
+/// The model's content: a string, null, or a list of parts whose texts are joined, because citations split a text into
+/// several parts.
 pub(super) fn content<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     text(&Value::deserialize(deserializer)?)
 }
 
-/// The same, of a value.
+/// The same for a value.
 pub(super) fn text<E: serde::de::Error>(content: &Value) -> Result<Option<String>, E> {
     match content {
         Value::Null => Ok(None),
@@ -39,7 +39,7 @@ pub(super) fn text<E: serde::de::Error>(content: &Value) -> Result<Option<String
     }
 }
 
-/// The arguments of a tool call: JSON, or a text with JSON in it. A text of another kind is kept, because the model wrote it.
+/// The arguments of a tool call: JSON, or a text that contains JSON. Any other text is kept, because the model wrote it.
 pub(super) fn arguments(value: &Value) -> Value {
     match value {
         Value::Null => Value::Object(serde_json::Map::new()),
@@ -51,7 +51,7 @@ pub(super) fn arguments(value: &Value) -> Value {
     }
 }
 
-/// JSON that can be a part of a row; deeper JSON becomes its text. Readers of rows stop at 128 levels.
+/// JSON for a row; deeper JSON becomes text. Readers of rows stop at 128 levels.
 pub(super) fn shallow(value: Value) -> Value {
     if is_shallow(&value) { value } else { Value::String(value.to_string()) }
 }
@@ -76,7 +76,7 @@ fn text_of(part: &Value) -> Option<&str> {
     }
 }
 
-/// A count that is there, or not.
+/// An optional count.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     #[expect(
         clippy::cast_possible_truncation,
@@ -86,7 +86,7 @@ pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option
     Ok(amount(deserializer)?.filter(|number| (0.0..MOST).contains(number)).map(|number| number as u64))
 }
 
-/// A finite number that is there, or not.
+/// An optional finite number.
 pub(super) fn amount<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let number: Option<f64> = deserializer.deserialize_any(Number)?;
     Ok(number.filter(|number| number.is_finite()))
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// A row adds levels of its own, and a row that no reader can parse is lost although it was paid for.
+    /// A row adds its own levels, and a paid row must stay readable.
     #[test]
     fn arguments_that_are_too_deep_for_a_row_stay_text() {
         let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));

@@ -1,4 +1,4 @@
-//! A provider without a network: the same decoding, the same errors, and the same answers each time.
+//! A provider without a network: the same decoding and errors, and deterministic answers.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -13,17 +13,17 @@ use super::script::{Script, Step};
 use super::wire::WireResponse;
 use crate::model::{Digest, Failure, MockReply, MockSettings, Request, Role, ToolCall};
 
-/// The model that answers where the target names none.
+/// The default model name.
 const MODEL: &str = "mock";
 
-/// The stand-in of one target.
+/// The mock of one target.
 #[derive(Debug)]
 pub(super) struct Mock {
     settings: MockSettings,
     script: Option<Script>,
 }
 
-/// What is asked of it.
+/// The input of the mock.
 #[derive(Debug)]
 pub(super) struct Question {
     id: String,
@@ -62,7 +62,7 @@ struct Usage {
 }
 
 impl Mock {
-    /// A stand-in with these settings; reads its script.
+    /// A mock with these settings; reads its script.
     pub(super) fn new(settings: &MockSettings) -> Result<Self, Failure> {
         let script = match &settings.reply {
             MockReply::Script(path) => Some(Script::read(path)?),
@@ -71,7 +71,7 @@ impl Mock {
         Ok(Self { settings: settings.clone(), script })
     }
 
-    /// What a request asks: the last user message as a model would read it, pictures and PDFs by name only.
+    /// The last user message of a request as a model would see it, images and PDFs by name only.
     pub(super) fn question(
         &self,
         request: &Request,
@@ -105,7 +105,7 @@ impl Mock {
         })
     }
 
-    /// The answer to an attempt, after the latency.
+    /// The response to an attempt, after the latency.
     pub(super) async fn ask(&self, question: &Question, attempt: u32) -> WireResponse {
         if !self.settings.latency.is_zero() {
             tokio::time::sleep(self.settings.latency).await;
@@ -113,7 +113,7 @@ impl Mock {
         self.answer(question, attempt)
     }
 
-    /// The answer to an attempt: what a server would send.
+    /// The response to an attempt, as a server would send it.
     pub(super) fn answer(&self, question: &Question, attempt: u32) -> WireResponse {
         let settings = &self.settings;
         let roll = roll(settings.seed, &question.id, attempt);
@@ -140,7 +140,7 @@ impl Mock {
         success(question, &text, finish_reason)
     }
 
-    /// The tool calls of an answer. They are not part of what a server would send, because no server says how long a call took.
+    /// The tool calls of an answer. They are separate because no server reports how long a call took.
     pub(super) fn tool_calls(&self, question: &Question, attempt: u32) -> &[ToolCall] {
         match self.script.as_ref().and_then(|script| script.step(&question.id, attempt)) {
             Some(Step::Say { tool_calls, .. }) => tool_calls,
@@ -185,14 +185,14 @@ fn failure(status: u16, message: &str, retry_after: Option<f64>) -> WireResponse
     WireResponse { status, headers, body: body.to_string().into_bytes() }
 }
 
-/// A number from 0 to 1 that depends on nothing but these three.
+/// A number from 0 to 1 that depends only on these three.
 fn roll(seed: u64, id: &str, attempt: u32) -> f64 {
     let digest = Digest::of(format!("{seed}\0{id}\0{attempt}").as_bytes());
     let first = u32::try_from(digest.half() >> 96).unwrap_or_default();
     f64::from(first) / (f64::from(u32::MAX) + 1.0)
 }
 
-/// The template with its places filled, in one pass: what is filled in is not filled again.
+/// Fills the template in one pass: inserted text is not filled again.
 fn fill(template: &str, question: &Question) -> String {
     let mut text = String::with_capacity(template.len() + question.input.len());
     let mut rest = template;

@@ -1,9 +1,9 @@
-//! The model vendors' wires: the only place that knows them.
+//! The APIs of model vendors: no other module knows them.
 //!
-//! A [`Caller`] encodes a request once and sends it as often as its user likes; waiting and repeating are not its
-//! business. Everything between the bytes is pure: `openai`, `azure`, `anthropic`, `gemini`, `bedrock` and `vertex` each define a
-//! `Wire`, which turns requests into bodies and bodies into replies, `fault` and `classify` read every way of saying no, `headers` reads limits and waits. Only
-//! `http` touches the network, and `mock` stands in for it. `auth` adds the credentials.
+//! A [`Caller`] encodes a request once and sends it as often as its user needs; waiting and retrying are the user's
+//! task. Everything between the bytes is pure: `openai`, `azure`, `anthropic`, `gemini`, `bedrock` and `vertex` each define a
+//! `Wire`, which turns requests into bodies and bodies into replies, `fault` and `classify` read errors, `headers` reads limits and waits. Only
+//! `http` uses the network, and `mock` replaces it. `auth` adds the credentials.
 
 mod anthropic;
 mod attachments;

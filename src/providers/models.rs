@@ -1,4 +1,4 @@
-//! Which models a server has: `GET /models`, asked before anything is paid for.
+//! Lists a server's models with `GET /models`, before anything is paid for.
 
 use std::time::Duration;
 
@@ -15,29 +15,29 @@ use crate::util::backoff;
 use crate::util::redact::Redactor;
 use crate::util::truncate::truncate;
 
-/// How long a list may take.
+/// The timeout of a list.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// More of a server's words than this says nothing more.
+/// How much of a server's message is shown.
 const LONGEST_WORDS: usize = 300;
 
 /// A model that a server has.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct ListedModel {
-    /// Its name, which a request must spell exactly so.
+    /// Its name, which a request must match exactly.
     pub id: String,
-    /// Whether the name stands for another model.
+    /// Whether the name is an alias of another model.
     #[serde(default)]
     is_alias: bool,
-    /// Which one.
+    /// The model behind the alias.
     #[serde(default)]
     alias_target: Option<String>,
-    /// When the provider turns it off: a date, or seconds since 1970.
+    /// When the provider shuts it down: a date, or seconds since 1970.
     #[serde(default)]
     shutdown_date: serde_json::Value,
 }
 
 impl ListedModel {
-    /// The announced day of its shutdown.
+    /// The announced date of its shutdown.
     pub fn shutdown_date(&self) -> Option<String> {
         match &self.shutdown_date {
             serde_json::Value::String(date) if !date.is_empty() => Some(date.clone()),
@@ -49,7 +49,7 @@ impl ListedModel {
         }
     }
 
-    /// The model that the name stands for, where it is an alias.
+    /// The model behind the name, if it is an alias.
     pub fn stands_for(&self) -> Option<&str> {
         self.alias_target
             .as_deref()
@@ -62,7 +62,7 @@ struct List {
     data: Vec<ListedModel>,
 }
 
-/// The models of a target; nothing where its vendor has no list that names what a request may name.
+/// The models of a target; `None` if its vendor has no list of requestable names.
 pub async fn list_models(target: &RunnerTarget) -> Result<Option<Vec<ListedModel>>, Failure> {
     let chat = target.provider.endpoint().filter(|endpoint| wire(endpoint).is_chat_completions);
     let Some(endpoint) = chat else { return Ok(None) };
@@ -88,7 +88,7 @@ pub async fn list_models(target: &RunnerTarget) -> Result<Option<Vec<ListedModel
             message
         );
         let hint = if passing {
-            "the server has trouble: try again later"
+            "the server failed: try again later"
         } else {
             "check `base_url` and `api_key` of the target; keys of some servers expire"
         };
@@ -104,7 +104,7 @@ fn models_url(address: &Address) -> Option<Url> {
     Some(url)
 }
 
-/// The list; or what the server said instead, and whether it may say something else a little later.
+/// The list; or the server's message, and whether a retry may help.
 async fn ask(client: &Client, url: &Url, endpoint: &Endpoint) -> Result<Vec<ListedModel>, (String, bool)> {
     let mut request = reqwest::Request::new(Method::GET, url.clone());
     *request.timeout_mut() = Some(LONGEST_WAIT);
@@ -126,7 +126,7 @@ async fn ask(client: &Client, url: &Url, endpoint: &Endpoint) -> Result<Vec<List
         .map_err(|_| ("its response is not a list of models (`data`)".to_owned(), false))
 }
 
-/// What an error says, in any of the shapes that servers give it: in full, perhaps with a secret.
+/// The message of an error in any format, in full, possibly with a secret.
 fn words(body: &[u8]) -> String {
     let value: serde_json::Value = serde_json::from_slice(body).unwrap_or_default();
     let places =
@@ -175,7 +175,7 @@ mod tests {
         let target = target(crate::model::Provider::Api(endpoint));
         let message = list_models(&target).await.unwrap_err().to_string();
         server.await.unwrap();
-        assert!(message.contains("it answered 403: nnn") && !message.contains(&key[..4]), "{message}");
+        assert!(message.contains("it returned 403: nnn") && !message.contains(&key[..4]), "{message}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, which Azure and many servers speak too.
+//! OpenAI's chat completions, which Azure and many servers support, too.
 
 use std::borrow::Cow;
 
@@ -27,7 +27,7 @@ pub(super) const OPENAI: Wire = Wire {
     decode,
 };
 
-/// Servers that speak like OpenAI. A bare host gets `/v1`; any other path is used as it is.
+/// OpenAI-compatible servers. A bare host gets `/v1`; any other path is used as it is.
 pub(super) const COMPATIBLE: Wire = Wire {
     address: |endpoint| chat_completions(endpoint, str::is_empty),
     encode: |request, params, model, files| encode(request, params, model, files, Dialect::Compatible),
@@ -42,14 +42,14 @@ fn chat_completions(endpoint: &Endpoint, lacks_version: fn(&str) -> bool) -> Res
     Ok(Address::Fixed(url))
 }
 
-/// Where the speakers of this wire differ.
+/// The differences between servers with this wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// OpenAI itself, and Azure's v1 surface.
     OpenAi,
     /// Azure with the deployment in the URL: the body names no model.
     AzureDeployment,
-    /// Anybody else; `max_tokens` is the only limit that all of them know.
+    /// Any other server; `max_tokens` is the only limit that all of them know.
     Compatible,
 }
 
@@ -72,7 +72,7 @@ struct Body<'a> {
     stop: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'a str>,
-    // The vocabulary's spelling is this vendor's.
+    // Our names of the values are this vendor's.
     #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<&'a ResponseFormat>,
     #[serde(skip_serializing_if = "<[Tool]>::is_empty")]
@@ -187,7 +187,7 @@ struct Spoken {
     refusal: Option<String>,
     #[serde(default, deserialize_with = "lenient::field")]
     tool_calls: Option<Vec<Value>>,
-    /// What older servers have instead.
+    /// The older form of tool calls.
     #[serde(default, deserialize_with = "lenient::field")]
     function_call: Option<Value>,
 }
@@ -249,7 +249,7 @@ impl Usage {
     }
 }
 
-/// What a successful answer says.
+/// Decodes a successful response.
 pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let completion: Completion = serde_json::from_slice(body)?;
     let Some(choice) = completion.choices.and_then(|choices| choices.into_iter().next()) else {
@@ -267,10 +267,10 @@ pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
     let tool_calls = message.calls();
     let refusal = message.refusal.filter(|refusal| !refusal.is_empty());
     let finish_reason = match choice.finish_reason.as_deref() {
-        // A server in the middle broke off, without saying more.
+        // A proxy broke off the response without details.
         Some("error") => return Ok(Decoded::Fault(Value::from("the answer ended with an error"))),
         _ if refusal.is_some() => FinishReason::Refusal,
-        // Some servers say `stop` all the same.
+        // Some servers report `stop` even with tool calls.
         word => finish(word).with_calls(&tool_calls),
     };
     let usage = completion.usage.as_ref();

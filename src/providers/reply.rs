@@ -1,4 +1,4 @@
-//! What comes of one attempt.
+//! The result of one attempt.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use crate::model::{ErrorInfo, ErrorKind, FinishReason, TokenUsage, ToolCall};
 use crate::util::redact::Redactor;
 use crate::util::truncate::truncate;
 
-/// The most characters of a vendor's message that are kept.
+/// The longest vendor message that is kept.
 const LONGEST_MESSAGE: usize = 500;
 
-/// An answer of the model, the same over all vendors.
+/// An answer of the model, the same for all vendors.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// The text, without reasoning; empty where there is none.
+    /// The text, without reasoning; may be empty.
     pub text: String,
-    /// The calls of tools that the model asks for.
+    /// The tool calls that the model requests.
     pub tool_calls: Vec<ToolCall>,
-    /// Tokens, where the vendor counted them.
+    /// The tokens, if the vendor reports them.
     pub usage: Option<TokenUsage>,
-    /// The model that the vendor says it used.
+    /// The model name in the response.
     pub model: Option<String>,
     /// Why the model stopped.
     pub finish_reason: FinishReason,
-    /// What the vendor or gateway itself says the call cost, in US dollars.
+    /// The cost in US dollars, if the vendor or gateway reports it.
     pub vendor_cost_usd: Option<f64>,
-    /// The vendor's whole answer, with `keep_raw`.
+    /// The vendor's whole response, with `keep_raw`.
     pub raw: Option<Value>,
-    /// What the answer's headers say about limits.
+    /// The rate limits in the response headers.
     pub hints: RateHints,
 }
 
@@ -37,15 +37,15 @@ pub struct Reply {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
-    /// Which kind of trouble.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// In the vendor's words where it gave any, without secrets.
+    /// The vendor's message, if any, without secrets.
     pub message: String,
-    /// The HTTP status, where there was one; the status an error claims for itself where it came inside a 200.
+    /// The HTTP status, if any; for an error inside a 200, the status that it names.
     pub status: Option<u16>,
     /// Whether the same call may be sent again.
     pub retry: Retry,
-    /// What the answer's headers say about limits.
+    /// The rate limits in the response headers.
     pub hints: RateHints,
     /// Whether the vendor may have worked on the call, and charge for it.
     pub may_be_billed: bool,
@@ -54,25 +54,25 @@ pub struct CallError {
 /// Whether the same call may be sent again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
-    /// It would fail again.
+    /// No: it would fail again.
     No,
-    /// After this long; by the caller's own backoff where the vendor does not say.
+    /// After this time; with the caller's own backoff if the vendor does not say.
     After(Option<Duration>),
 }
 
-/// Why there is no answer, in the words of whoever refused the call. They are complete and may contain a secret;
+/// Why there is no answer, in the full words of the server, which may contain a secret;
 /// [`Refusal::redacted`] makes the error.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Refusal {
-    /// Which kind of trouble.
+    /// The kind of error.
     pub(super) kind: ErrorKind,
-    /// Everything that was said.
+    /// The full message.
     pub(super) message: String,
-    /// The HTTP status, where there was one.
+    /// The HTTP status, if any.
     pub(super) status: Option<u16>,
     /// Whether the same call may be sent again.
     pub(super) retry: Retry,
-    /// What the answer's headers say about limits.
+    /// The rate limits in the response headers.
     pub(super) hints: RateHints,
     /// Whether the vendor may have worked on the call, and charge for it.
     pub(super) may_be_billed: bool,
@@ -87,7 +87,7 @@ impl Refusal {
             status: None,
             retry,
             hints: RateHints::default(),
-            // Of what was refused nothing is charged; an answer that cannot be read is one.
+            // A refused call is not charged, but an unreadable answer may be.
             may_be_billed: matches!(kind, ErrorKind::Timeout | ErrorKind::BadResponse),
         }
     }
@@ -97,7 +97,7 @@ impl Refusal {
         Self::new(ErrorKind::BadRequest, Retry::No, message)
     }
 
-    /// The vendor has no such parameter, and leaving it out would change the evaluation.
+    /// The vendor has no such parameter, and omitting it would change the evaluation.
     pub(super) fn no_such_parameter(vendor: &str, parameter: &str) -> Self {
         Self::bad_request(format!(
             "{vendor} has no parameter `{parameter}`: remove it from the request and the target"
@@ -112,9 +112,9 @@ impl Refusal {
 }
 
 impl CallError {
-    /// The program itself failed while it made the call.
+    /// A bug in this program during the call.
     pub fn broken_off() -> Self {
-        let message = "the call ended unexpectedly, by a mistake in this program; its log says more";
+        let message = "the call ended unexpectedly (a bug in run-evals); see the log";
         Refusal::new(ErrorKind::BadResponse, Retry::No, message).redacted(&Redactor::default())
     }
 
@@ -126,14 +126,14 @@ impl CallError {
 
 impl From<CallError> for ErrorInfo {
     fn from(error: CallError) -> Self {
-        // A key can be mended and an account filled up, so a later run calls these again.
+        // A key can be fixed and an account topped up, so a later run calls these again.
         let retryable = error.is_retryable() || matches!(error.kind, ErrorKind::Auth | ErrorKind::Quota);
         Self { kind: error.kind, message: error.message, status: error.status, retryable }
     }
 }
 
-/// The text on one line, without secrets and of bounded length: messages end up in logs, where a line of their own could
-/// command. Redacted first: half a secret would not be found.
+/// The text on one line, redacted and shortened: a line of its own in a log could be a workflow command. Redacts before shortening,
+/// because half a secret would not be found.
 pub(super) fn tidy(text: String, redactor: &Redactor) -> String {
     let line: String =
         redactor.redact(text).trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -1,4 +1,4 @@
-//! A file that tells the mock provider what to answer, line by line.
+//! The mock provider's script: a file of answers, one per line.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -21,15 +21,15 @@ pub(super) struct Script {
 /// One answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Step {
-    /// The model says this, and asks for these calls.
+    /// The model returns this text and these tool calls.
     Say { text: String, tool_calls: Vec<ToolCall> },
-    /// The server answers with an error.
+    /// The server returns an error.
     Fail {
         /// The HTTP status.
         status: u16,
         /// The message.
         error: String,
-        /// The seconds that `retry-after` asks for.
+        /// The seconds in `retry-after`.
         retry_after: Option<f64>,
     },
 }
@@ -62,7 +62,7 @@ impl From<ScriptedCall> for ToolCall {
 }
 
 impl Script {
-    /// Reads a script file; all its problems are told at once.
+    /// Reads a script file; reports all problems at once.
     pub(super) fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let text = regular_file::read_to_string(path, regular_file::CONTENT)
@@ -82,7 +82,7 @@ impl Script {
         }
     }
 
-    /// What this attempt, counted from 1, is answered; the last answer is repeated.
+    /// The step for this attempt, counted from 1; the last one is repeated.
     pub(super) fn step(&self, id: &str, attempt: u32) -> Option<&Step> {
         let steps = self.steps.get(id)?;
         let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -98,7 +98,7 @@ impl Script {
 fn parse(line: &str) -> Result<(String, Step), String> {
     let line: Line = serde_json::from_str(line).map_err(|error| {
         let text = error.to_string();
-        // The line is told beside the file's name; within the line only the column means something.
+        // The line number is reported next to the file name; only the column is useful here.
         let text = text.replace(" at line 1 column ", " at column ");
         format!("invalid line in mock script: {text}")
     })?;

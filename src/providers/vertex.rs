@@ -14,7 +14,7 @@ use crate::model::{Endpoint, Failure, Params, Request};
 pub(super) const WIRE: Wire = Wire {
     key_header: ("authorization", "Bearer "),
     version_header: None,
-    // What both kinds of models read.
+    // The formats that both kinds of models support.
     images: &["image/png", "image/jpeg", "image/webp"],
     most_output_tokens: anthropic::DEFAULT_MAX_TOKENS,
     is_chat_completions: false,
@@ -64,7 +64,7 @@ fn encode(
     }
 }
 
-/// What tells the two apart.
+/// The differences between the two.
 #[derive(Deserialize)]
 struct Shape {
     content: Option<IgnoredAny>,

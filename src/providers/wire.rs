@@ -1,4 +1,4 @@
-//! What every API has in common: how a call is encoded, and what an answer means.
+//! What every API defines: how to encode a call, and how to decode a response.
 
 use std::path::Path;
 
@@ -14,26 +14,26 @@ use super::lenient::shallow;
 use super::{Refusal, Reply, Retry, anthropic, azure, bedrock, gemini, headers, openai, vertex};
 use crate::model::{Api, Endpoint, ErrorKind, Failure, FinishReason, Params, Request, TokenUsage, ToolCall};
 
-/// Makes the body of a call of a model.
+/// Encodes the body of a model call.
 type Encode = fn(&Request, &Params, &str, Attachments<'_>) -> Result<Vec<u8>, Refusal>;
 
-/// How one API is spoken.
+/// The definition of one API.
 pub(super) struct Wire {
-    /// The header that holds the key, and what precedes the key in it.
+    /// The header for the key, and the prefix of the key in it.
     pub(super) key_header: (&'static str, &'static str),
-    /// The header that holds the version of the API.
+    /// The header for the API version.
     pub(super) version_header: Option<&'static str>,
     /// The image formats that it reads.
     pub(super) images: &'static [&'static str],
-    /// The output tokens that a call may take where nothing limits them.
+    /// The output tokens of a call without a limit.
     pub(super) most_output_tokens: u64,
-    /// Whether it is OpenAI's chat completions, with a list of models beside it.
+    /// Whether it is OpenAI's chat completions, with a model list.
     pub(super) is_chat_completions: bool,
-    /// Where calls go.
+    /// The URL of calls.
     pub(super) address: fn(&Endpoint) -> Result<Address, Failure>,
     /// The body of a call of this model.
     pub(super) encode: Encode,
-    /// What a body with a good status says.
+    /// Decodes a body with a successful status.
     pub(super) decode: fn(&[u8]) -> Result<Decoded, Undecodable>,
 }
 
@@ -50,7 +50,7 @@ pub(super) fn wire(endpoint: &Endpoint) -> &'static Wire {
     }
 }
 
-/// What came back from a server, whoever it was.
+/// A response from any server.
 #[derive(Debug)]
 pub(super) struct WireResponse {
     pub(super) status: u16,
@@ -58,15 +58,15 @@ pub(super) struct WireResponse {
     pub(super) body: Vec<u8>,
 }
 
-/// What a wire finds in a body with a good status.
+/// The content of a body with a successful status.
 #[derive(Debug)]
 pub(super) enum Decoded {
     Answer(Answered),
-    /// An error inside a good status.
+    /// An error inside a successful status.
     Fault(Value),
 }
 
-/// An answer in the program's words.
+/// A decoded answer.
 #[derive(Debug)]
 pub(super) struct Answered {
     pub(super) text: String,
@@ -77,12 +77,12 @@ pub(super) struct Answered {
     pub(super) cost_usd: Option<f64>,
 }
 
-/// The body is not what the wire promises.
+/// The body does not match the API.
 #[derive(Debug)]
 pub(super) struct Undecodable(String);
 
 impl Undecodable {
-    /// The body is JSON, but this part of it is missing.
+    /// The body is JSON, but lacks this part.
     pub(super) fn lacks(what: &str) -> Self {
         Self(format!("it lacks `{what}`"))
     }
@@ -106,7 +106,7 @@ impl Wire {
         (self.encode)(request, params, model, Attachments::new(request, files_dir, self.images))
     }
 
-    /// What an answer means.
+    /// Decodes a response.
     pub(super) fn reply(
         &self,
         answer: &WireResponse,
@@ -155,29 +155,29 @@ impl Wire {
     }
 }
 
-/// A finish word that a vendor's list does not have, or none at all.
+/// A finish reason that the vendor does not document, or none.
 pub(super) fn other_finish(word: Option<&str>) -> FinishReason {
     FinishReason::Other(word.unwrap_or("missing").to_owned())
 }
 
-/// What LiteLLM says that the call cost.
+/// The cost of the call according to LiteLLM.
 fn cost_header(headers: &HeaderMap) -> Option<f64> {
     let cost: f64 = headers.get("x-litellm-response-cost")?.to_str().ok()?.trim().parse().ok()?;
     (cost.is_finite() && cost >= 0.0).then_some(cost)
 }
 
-/// A good status with a body that no model wrote. Empty and broken bodies are accidents on the way. A page is a login or
-/// a wrong address, and a whole body of another shape is how this server answers: both would only come, and cost, again.
+/// A successful status with an invalid body. Empty and broken bodies are transport errors. A web page is a login or a wrong
+/// address, and a complete body of another format is how this server responds: a retry would only cost again.
 fn bad_response(answer: &WireResponse, undecodable: &Undecodable) -> Refusal {
     let fault = Fault::read(&answer.body);
     let (retry, message) = if fault.is_page {
         (Retry::No, fault.message)
     } else if answer.body.trim_ascii().is_empty() {
-        (Retry::After(None), "the answer is empty".to_owned())
+        (Retry::After(None), "the response is empty".to_owned())
     } else {
         let is_whole = serde_json::from_slice::<Value>(&answer.body).is_ok();
         let retry = if is_whole { Retry::No } else { Retry::After(None) };
-        (retry, format!("the answer is not what this wire promises: {}", undecodable.0))
+        (retry, format!("the response does not match the API: {}", undecodable.0))
     };
     Refusal { status: Some(answer.status), ..Refusal::new(ErrorKind::BadResponse, retry, message) }
 }

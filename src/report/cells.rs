@@ -1,4 +1,4 @@
-//! Figures in words, shared by every format so that the same results show the same numbers.
+//! Formats figures, shared by all report formats so that they show the same numbers.
 
 use super::text::Unit;
 use crate::model::{Comparison, Estimate, Figures, Paired, TargetComparison, TestCounts};
@@ -7,10 +7,10 @@ use crate::util::figures::{dash, dollars, milliseconds, percent, thousands};
 /// A column of the table of targets.
 pub(super) struct Column {
     pub(super) name: &'static str,
-    /// Narrow places leave out the columns with the highest number first; 0 is never left out.
+    /// Narrow layouts drop the columns with the highest rank first; 0 is never dropped.
     pub(super) rank: u8,
     pub(super) cell: fn(&Figures) -> String,
-    /// Left out where this holds for all targets.
+    /// Dropped if this holds for all targets.
     is_empty: fn(&Figures) -> bool,
 }
 
@@ -70,12 +70,12 @@ const COLUMNS: [Column; 12] = [
     },
 ];
 
-/// The columns that say something about these targets.
+/// The columns that are not empty for these targets.
 pub(super) fn columns(targets: &[&Figures]) -> Vec<&'static Column> {
     COLUMNS.iter().filter(|column| !targets.iter().all(|figures| (column.is_empty)(figures))).collect()
 }
 
-/// `2 of 3`: skipped tests are in no denominator.
+/// `2 of 3`: skipped tests do not count.
 pub(super) fn passed(tests: &TestCounts) -> String {
     format!("{} of {}", thousands(tests.passed), thousands(tests.total - tests.skipped))
 }
@@ -94,7 +94,7 @@ pub(super) fn score(figures: &Figures) -> String {
     figures.score.map_or_else(dash, |score| format!("{:.2}", score.value))
 }
 
-/// `2 of 3 passed · 1 flaky · score 0.67`: what one line says of a target.
+/// `2 of 3 passed · 1 flaky · score 0.67`: a target in one line.
 pub(super) fn totals(figures: &Figures) -> Vec<String> {
     let Figures { tests, .. } = figures;
     let mut parts = vec![format!("{} passed", passed(tests))];
@@ -104,7 +104,7 @@ pub(super) fn totals(figures: &Figures) -> Vec<String> {
         (tests.errors, if tests.errors == 1 { "error" } else { "errors" }),
         (tests.skipped, "skipped"),
     ];
-    // Failed tests alone are what is left of `2 of 3`.
+    // Failed tests alone are implied by `2 of 3`.
     let only_failed = others.iter().all(|(count, word)| *count == 0 || *word == "failed");
     for (count, word) in others.into_iter().filter(|(count, _)| *count > 0 && !only_failed) {
         parts.push(format!("{} {word}", thousands(count)));
@@ -118,7 +118,7 @@ pub(super) fn totals(figures: &Figures) -> Vec<String> {
     parts
 }
 
-/// How many tests a comparison rests on.
+/// The number of tests in a comparison.
 pub(super) fn matched(comparison: &Comparison) -> String {
     let Comparison { matched_tests, added, removed, .. } = comparison;
     format!(
@@ -137,7 +137,7 @@ pub(super) fn baseline(comparison: &Comparison) -> String {
     }
 }
 
-/// A figure that was compared.
+/// A compared figure.
 pub(super) struct Compared {
     pub(super) what: &'static str,
     pub(super) before: String,
@@ -151,7 +151,7 @@ pub(super) struct Compared {
     pub(super) method: String,
 }
 
-/// The figures of a target that were compared.
+/// The compared figures of a target.
 pub(super) fn compared(target: &TargetComparison) -> Vec<Compared> {
     let pass_rate = target.pass_rate.as_ref().map(|paired| one("pass rate", paired, Unit::Share));
     let score = target.score.as_ref().map(|paired| one("score", paired, Unit::Score));

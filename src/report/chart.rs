@@ -1,13 +1,13 @@
-//! The geometry that the charts of the report and of the studio share. `html/templates/chart.html` has the markup.
+//! The chart geometry shared by the report and the studio. `html/templates/chart.html` has the markup.
 
 use std::fmt;
 
-/// A position or a length in a chart, written with one decimal.
+/// A position or length in a chart, written with one decimal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Px(pub f64);
 
 impl Px {
-    /// So much further.
+    /// Moves it by a distance.
     #[must_use]
     pub fn plus(self, more: f64) -> Self {
         Self(self.0 + more)
@@ -25,12 +25,12 @@ impl fmt::Display for Px {
 pub struct Scale {
     /// The first and the last value.
     pub from: [f64; 2],
-    /// Where they are drawn.
+    /// Their positions.
     pub to: [f64; 2],
 }
 
 impl Scale {
-    /// Where a value is drawn.
+    /// The position of a value.
     pub fn at(&self, value: f64) -> Px {
         let ([from, until], [start, end]) = (self.from, self.to);
         Px(start + (value - from) / (until - from) * (end - start))
@@ -40,16 +40,16 @@ impl Scale {
 /// A position on an axis, with its label.
 #[derive(Debug, Clone)]
 pub struct Tick {
-    /// Where it is.
+    /// Its position.
     pub at: Px,
-    /// What it says.
+    /// Its label.
     pub label: String,
-    /// Which part of the label is there: `start`, `middle` or `end`.
+    /// The anchor of the label: `start`, `middle` or `end`.
     pub anchor: &'static str,
 }
 
 impl Tick {
-    /// These values of a scale; labels at its ends stay within it.
+    /// Ticks for these values; labels at the ends stay within the scale.
     pub fn along(scale: Scale, values: &[f64], label: impl Fn(f64) -> String) -> Vec<Self> {
         let last = values.len().saturating_sub(1);
         let anchor = |place: usize| match place {
@@ -66,25 +66,25 @@ impl Tick {
     }
 }
 
-/// The measures of a dot plot.
+/// The dimensions of a dot plot.
 #[derive(Debug, Clone, Copy)]
 pub struct Layout {
     /// The width of the chart.
     pub width: f64,
-    /// The height of a row, and where the first dot is.
+    /// The height of a row, and the position of the first dot.
     pub row: [f64; 2],
     /// The height below the rows.
     pub below: f64,
-    /// The part of it below the grid.
+    /// The part of it that is below the grid.
     pub axis: f64,
     /// The radius of a dot.
     pub radius: f64,
 }
 
-/// Shares from 0 to 100 %: a dot and its interval each, on a row of its own.
+/// Shares from 0 to 100 %: one row per dot with its interval.
 #[derive(Debug, Clone)]
 pub struct DotPlot {
-    /// The measures.
+    /// The dimensions.
     pub layout: Layout,
     /// The height of the chart.
     pub height: f64,
@@ -99,7 +99,7 @@ pub struct DotPlot {
 pub struct Dot {
     /// The middle of the row.
     pub y: Px,
-    /// Where the text above the dot is.
+    /// The position of the text above the dot.
     pub text_y: Px,
     /// The share.
     pub x: Px,
@@ -123,12 +123,12 @@ impl DotPlot {
         Self { layout, height: step * number(dots.len()) + layout.below, ticks, dots }
     }
 
-    /// Where the grid ends.
+    /// The end of the grid.
     pub fn grid_end(&self) -> Px {
         Px(self.height - self.layout.axis)
     }
 
-    /// Where the labels of the grid are.
+    /// The position of the grid labels.
     pub fn labels_y(&self) -> Px {
         Px(self.height - 4.0)
     }

@@ -1,13 +1,13 @@
-//! A table that fits the terminal: columns are left out, the least important first, then the first one is cut.
+//! A table that fits the terminal: drops the least important columns first, then truncates the first one.
 
 use super::text::{fit, length};
 
 /// A column with its cells.
 pub(crate) struct Column {
     pub(crate) name: String,
-    /// The highest is left out first; 0 never is.
+    /// The highest is dropped first; 0 never is.
     pub(crate) rank: u8,
-    /// Whether its cells are numbers, which are aligned at their ends.
+    /// Whether its cells are numbers, which are right-aligned.
     pub(crate) is_number: bool,
     pub(crate) cells: Vec<String>,
 }
@@ -17,7 +17,7 @@ impl Column {
         Self { name: name.to_owned(), rank: 0, is_number: false, cells }
     }
 
-    /// The same for text that is left out where the terminal is narrow.
+    /// The same for a text column that narrow terminals drop.
     pub(crate) fn optional(name: &str, rank: u8, cells: Vec<String>) -> Self {
         Self { rank, ..Self::text(name, cells) }
     }
@@ -31,7 +31,7 @@ impl Column {
     }
 }
 
-/// What the first column keeps, however narrow the terminal is.
+/// The minimum width of the first column.
 const NARROWEST: usize = 8;
 
 /// The lines of a table, the first with the names unless all are empty.

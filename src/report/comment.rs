@@ -1,4 +1,4 @@
-//! The comment on a pull request: one a suite, known by a mark that nobody sees.
+//! The comment on a pull request: one per suite, identified by an invisible marker.
 
 use std::fmt::Write as _;
 
@@ -7,16 +7,16 @@ use super::text::markup;
 use super::verdict::{LONGEST_COMMENT, render_verdict};
 use crate::model::{Digest, Evaluation};
 
-/// A comment and the mark by which it is found again.
+/// A comment and its marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Comment {
-    /// The first line of the body. It has the digest of the suite's name: the name itself could end the mark.
+    /// The first line of the body. It contains the digest of the suite's name, because the name itself could end the marker.
     pub mark: String,
     /// The whole body.
     pub body: String,
 }
 
-/// The comment that tells an evaluation; `run_url` is where its files are.
+/// The comment for an evaluation; `run_url` is the page with its files.
 pub fn render_comment(evaluation: &Evaluation, results: &Results, run_url: Option<&str>) -> Comment {
     let suite = evaluation.suite.as_deref().unwrap_or_default();
     let digest = Digest::of(suite.as_bytes()).to_string();

@@ -1,4 +1,4 @@
-//! `JUnit` XML: a suite for each target and a case for each test, so that the counts are those of every other report.
+//! `JUnit` XML: one suite per target and one case per test, so that the counts match all other reports.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use super::text::{clip, markup, visible};
 use crate::model::{Evaluation, Figures, ScoreStatus, TestResult, TestState, Trial, printable};
 use crate::util::truncate::truncate;
 
-/// How much of a response is in the file, and of a line of it.
+/// The longest response in the file, and the longest line of it.
 const LONGEST_ANSWER: usize = 4000;
 const LONGEST_LINE: usize = 500;
 
@@ -97,7 +97,7 @@ fn case(
     );
 }
 
-/// On one line: a parser turns line breaks into spaces.
+/// On one line, because parsers turn line breaks into spaces.
 fn attribute(text: &str) -> String {
     markup(&printable(&visible(text)))
 }

@@ -1,4 +1,4 @@
-//! A file with one JSON object a line, read line by line; a mistake is told with its place.
+//! Reads a JSONL file line by line; errors have their position.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -9,12 +9,12 @@ use crate::model::{Failure, printable};
 use crate::util::regular_file;
 use crate::util::truncate::truncate;
 
-/// The longest line that is read: no answer of a model is that long.
+/// The longest line that is read: no model answer is that long.
 const LONGEST_LINE: u64 = 256 << 20;
-/// How much of serde's words is repeated.
+/// How much of serde's message is repeated.
 const LONGEST_MESSAGE: usize = 300;
 
-/// Hands every line to `take`; what that does not like is an error of the line.
+/// Passes every line to `take`; its error becomes an error of the line.
 pub(super) fn each_line<T: DeserializeOwned>(
     path: &Path,
     shown: &str,
@@ -35,7 +35,7 @@ pub(super) fn each_line<T: DeserializeOwned>(
             let message = truncate(&printable(message), LONGEST_MESSAGE);
             let column = column.map(|column| format!(":{column}")).unwrap_or_default();
             Failure::config(format!("invalid row: {message}\n  --> {shown}:{number}{column}"))
-                .hint("`eval` writes this file, one JSON object a line: run it again")
+                .hint("`eval` writes this file, one JSON object per line: run it again")
         };
         let value = serde_json::from_slice(&line).map_err(|error| {
             let message = error.to_string();
@@ -48,7 +48,7 @@ pub(super) fn each_line<T: DeserializeOwned>(
     Ok(())
 }
 
-/// How many lines a file has; 0 where it cannot be read.
+/// The number of lines in a file; 0 if it cannot be read.
 pub(super) fn count(path: &Path) -> usize {
     let Ok((mut file, _)) = regular_file::open(path) else { return 0 };
     let mut buffer = vec![0; 1 << 16];

@@ -13,13 +13,13 @@ const HEADER: &str = "\
 
 /// GitHub drops a summary above 1 MiB as a whole.
 const LONGEST: usize = 900 << 10;
-/// How many kinds of failures are told for each target.
+/// How many kinds of failures are listed per target.
 const MOST_FAILURES: usize = 20;
 /// How much of a message is repeated.
 const LONGEST_TEXT: usize = 300;
 
-/// A table with one line a target, and the failures below it. Ids, names and messages are a stranger's words: none of them
-/// can leave its cell, become markup, a link or an image, or call anybody.
+/// A table with one line per target, and the failures below it. Ids, names and messages are untrusted: they cannot leave their
+/// cell, become markup, a link or an image, or mention anyone.
 pub fn render_markdown(title: &str, summary: &Summary) -> String {
     let mut out = format!("### {}\n\n{HEADER}", inert(title));
     for target in &summary.targets {
@@ -73,7 +73,7 @@ pub fn render_markdown(title: &str, summary: &Summary) -> String {
     out
 }
 
-/// Adds a part if there is room for it; otherwise says that there is not.
+/// Adds a part if it fits; otherwise adds a note.
 fn push(out: &mut String, part: &str) -> bool {
     if out.len() + part.len() > LONGEST {
         out.push_str("\n…\n");

@@ -1,10 +1,10 @@
-//! What a person or a program reads at the end.
+//! Reports for people and programs.
 //!
-//! `summary` is `summary.json`; where nothing is graded, `table` and `markdown` show its calls. `results` reads an output directory
-//! back, and its evaluation is shown by `terminal`, by `verdict` (markdown) and `comment` (the same on a pull request), by `notes` (at
+//! `summary` is `summary.json`; if nothing is graded, `table` and `markdown` show its calls. `results` reads an output directory,
+//! and its evaluation is shown by `terminal`, by `verdict` (markdown) and `comment` (on a pull request), by `notes` (at
 //! the lines of the suite), `outputs` (of a step), `junit` and `html`. They share `cells` for the figures, `columns` for tables that fit a terminal, and `reason` for why a test did not pass; `text` makes
-//! untrusted text safe for each place.
-//! `chart` is the geometry of charts, here and in the studio. `agentv` is what AgentV reads. `statement` says how results came about.
+//! untrusted text safe for each format.
+//! `chart` is the geometry of charts, here and in the studio. `agentv` has AgentV's formats. `statement` records how results were made.
 
 pub mod agentv;
 mod cells;

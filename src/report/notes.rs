@@ -1,23 +1,23 @@
-//! Which lines of a suite are annotated on the page of a pull request, and with which words.
+//! Annotations at the lines of a suite, on the page of a pull request.
 
 use super::reason::to_look_at;
 use super::results::Results;
 use crate::model::{Evaluation, TestPlace, TestState, printable};
 
-/// Something to tell at a line of a suite.
+/// An annotation at a line of a suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineNote {
     /// Whether it is an error; a flaky test is a warning.
     pub is_error: bool,
-    /// Where the test stands.
+    /// The position of the test.
     pub place: Option<TestPlace>,
-    /// A few words.
+    /// A short title.
     pub title: String,
-    /// The whole of it.
+    /// The full text.
     pub text: String,
 }
 
-/// A note for every test that does not pass, in the order in which people should look at them.
+/// A note for every test that does not pass, most important first.
 pub fn line_notes(evaluation: &Evaluation, results: &Results) -> Vec<LineNote> {
     let several = evaluation.targets.len() > 1;
     to_look_at(evaluation, results)

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::Summary;
 use crate::model::Evaluation;
 
-/// What the verdict and the figures give. A target has a score, several targets have one each.
+/// The outputs for the verdict and the figures. One target has a score, several have one each.
 pub fn evaluation_outputs(evaluation: &Evaluation) -> Vec<(&'static str, String)> {
     let tests = &evaluation.figures.tests;
     let scores = evaluation.targets.iter().map(|target| target.figures.score);
@@ -22,7 +22,7 @@ pub fn evaluation_outputs(evaluation: &Evaluation) -> Vec<(&'static str, String)
     ]
 }
 
-/// What the calls give.
+/// The outputs for the calls.
 pub fn call_outputs(summary: &Summary) -> Vec<(&'static str, String)> {
     let targets = &summary.targets;
     let joined = |values: Vec<String>| values.join(",");
@@ -45,7 +45,7 @@ pub fn call_outputs(summary: &Summary) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The requests without a response, of a command that does not grade.
+/// The number of requests without a response, for a command that does not grade.
 pub fn call_errors_output(summary: &Summary) -> (&'static str, String) {
     let requests: u64 = summary.targets.iter().map(|target| target.requests).sum();
     let answered: u64 = summary.targets.iter().map(|target| target.totals.answered).sum();

@@ -11,7 +11,7 @@ use crate::util::truncate::truncate;
 
 /// How much of a response is quoted.
 const LONGEST_QUOTE: usize = 120;
-/// Graders whose checks say what was found. Those of all others are written by a person or a model, and say what should hold.
+/// Graders whose checks describe what was found. Others' are written by a person or a model, and describe what should hold.
 const FINDERS: [&str; 17] = [
     "contains",
     "contains-any",
@@ -64,7 +64,7 @@ pub(super) fn reason(trial: &Trial) -> Option<String> {
     reasons(trial).into_iter().next()
 }
 
-/// What a grader found.
+/// The result of a grader.
 fn says(grader: &GraderScore, threshold: f64) -> String {
     let is_found = FINDERS.contains(&grader.kind.as_str()) || grader.kind == "composite";
     let check = |check: &Check| {
@@ -85,7 +85,7 @@ fn says(grader: &GraderScore, threshold: f64) -> String {
         .or_else(|| grader.assertions.iter().find(|check| !check.passed).map(check))
         .or_else(|| grader.reasoning.clone())
         .unwrap_or_else(|| format!("score {:.2}, at least {threshold:.2} expected", grader.score));
-    // Names that the suite does not choose begin with the kind, and say nothing new.
+    // Default names start with the kind, and add nothing.
     if grader.name.starts_with(&grader.kind) { what } else { format!("{}: {what}", grader.name) }
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Look<'e> {
 }
 
 impl Look<'_> {
-    /// How many trials passed, the first reason, and a quote of the response where there is one.
+    /// The number of passed trials, the first reason, and a quote of the response if there is one.
     pub(super) fn brief(&self) -> String {
         let some = match self.test.state {
             TestState::Flaky => format!("{} of {} trials passed; ", self.test.passed, self.test.trials),
@@ -121,17 +121,17 @@ impl Look<'_> {
 
 /// The beginning of a response, in quotes.
 fn quote(response: &str) -> String {
-    // What is quoted of a long response is in its first words.
+    // A quote of a long response only needs its first words.
     let begin: String = response.chars().take(LONGEST_QUOTE * 8).collect();
     format!("\"{}\"", truncate(&one_line(&begin), LONGEST_QUOTE))
 }
 
-/// A text on one line, which no terminal interprets.
+/// A text on one line, safe for terminals.
 fn one_line(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// The tests that did not pass, the worst first.
+/// The tests that did not pass, worst first.
 pub(super) fn to_look_at<'e>(evaluation: &'e Evaluation, results: &'e Results) -> Vec<Look<'e>> {
     let mut first: HashMap<(&str, &str), usize> = HashMap::new();
     for (place, trial) in results.trials.iter().enumerate() {
@@ -142,7 +142,7 @@ pub(super) fn to_look_at<'e>(evaluation: &'e Evaluation, results: &'e Results) -
     let is_wrong =
         |test: &&TestResult| matches!(test.state, TestState::Failed | TestState::Flaky | TestState::Error);
     let mut tests: Vec<&TestResult> = evaluation.tests.iter().filter(is_wrong).collect();
-    // New problems go before known ones.
+    // New problems before known ones.
     tests.sort_by_key(|test| (test.change.map(|change| change.kind), test.state));
     tests
         .into_iter()

@@ -1,4 +1,4 @@
-//! The output directory of an evaluation, read back: scores, what the calls took, and as much of the texts as a report shows.
+//! Reads an output directory: scores, call statistics, and as much text as a report shows.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,32 +17,32 @@ use crate::util::regular_file;
 pub const RESULT_FILES: [&str; 5] =
     ["responses.jsonl", "scores.jsonl", "summary.json", "requests.jsonl", "tests.jsonl"];
 
-/// The report in an output directory, which is made from its other files.
+/// The report in an output directory, generated from its other files.
 pub const REPORT_FILE: &str = "report.html";
 
-/// The most characters that are kept of all texts of a kind, and of one.
+/// The most characters kept of all texts of a kind, and of one.
 const MOST_KEPT: usize = 48 << 20;
 const LONGEST_KEPT: usize = 16 << 10;
 const SHORTEST_KEPT: usize = 400;
 
-/// What a directory holds.
+/// The content of a directory.
 #[derive(Debug, Default)]
 pub struct Results {
-    /// Where it is, as the user named it.
+    /// Its path, as the user gave it.
     pub shown: String,
     /// The suite's name, or the requests file's.
     pub suite: Option<String>,
     /// Every request, in order.
     pub trials: Vec<Trial>,
-    /// The answer to each of them.
+    /// The answer to each.
     pub answers: Vec<Option<String>>,
-    /// What each test asks, by the id of its request.
+    /// The input of each test, by request id.
     pub prompts: HashMap<String, String>,
-    /// Where each test stands.
+    /// The position of each test.
     pub places: HashMap<String, TestPlace>,
     /// Whether there are scores at all.
     pub is_graded: bool,
-    /// What `summary.json` says about the run.
+    /// The facts in `summary.json`.
     pub about: About,
     /// The models that responded, by target.
     pub models: Vec<(String, String)>,
@@ -73,7 +73,7 @@ pub struct About {
     pub problems: Vec<Problem>,
 }
 
-/// The part of a response that is used.
+/// The fields of a response that are used.
 #[derive(Deserialize)]
 struct Row {
     id: String,
@@ -92,7 +92,7 @@ struct Row {
     error: Option<ErrorInfo>,
 }
 
-/// The part of a request that is used.
+/// The fields of a request that are used.
 #[derive(Deserialize)]
 struct Asked {
     id: String,
@@ -110,7 +110,7 @@ struct AskedMetadata {
 }
 
 impl Results {
-    /// Reads a directory that `eval`, `dispatch --output` or `collect --output` has made.
+    /// Reads a directory that `eval`, `dispatch --output` or `collect --output` wrote.
     pub fn read(dir: &Path, shown: &str) -> Result<Self, Failure> {
         let file = |name: &str| Place { path: dir.join(name), shown: format!("{shown}/{name}") };
         let responses = file("responses.jsonl");
@@ -118,7 +118,7 @@ impl Results {
         if !responses.path.is_file() && !scores.path.is_file() {
             let what = if dir.exists() { "has no `responses.jsonl`" } else { "does not exist" };
             return Err(Failure::config(format!("no results: `{shown}` {what}"))
-                .hint("name the directory that `eval` printed, or the one given to `--output`"));
+                .hint("pass the directory that `eval` printed, or the one given to `--output`"));
         }
         let mut results = Self { shown: shown.to_owned(), ..Self::default() };
         results.about = about(&file("summary.json"))?;
@@ -225,7 +225,7 @@ impl Results {
 
     fn read_requests(&mut self, file: &Place, longest: usize) -> Result<(), Failure> {
         each_line(&file.path, &file.shown, |asked: Asked| {
-            // The replicates of a test ask the same.
+            // All replicates of a test have the same input.
             if asked.metadata.replicate <= 1 {
                 let id = if asked.metadata.test_id.is_empty() { asked.id } else { asked.metadata.test_id };
                 self.prompts.insert(id, clip(&prompt(&asked.messages), longest));
@@ -254,18 +254,18 @@ fn about(file: &Place) -> Result<About, Failure> {
             error.line(),
             error.column()
         ))
-        .hint("`eval` writes it: run it again, or take the file away")
+        .hint("`eval` writes it: run it again, or remove the file")
     })
 }
 
-/// Two runner repositories may call their targets by the same name; then the second one is told apart.
+/// Two runner repositories may use the same target name; the second one gets a number.
 fn numbered(times: &mut HashMap<(String, String), u32>, target: &str, id: &str) -> String {
     let times = times.entry((target.to_owned(), id.to_owned())).or_default();
     *times += 1;
     if *times == 1 { target.to_owned() } else { format!("{target} ({times})") }
 }
 
-/// A response without a score: where others have one it should have one too.
+/// A response without a score; an error if others have one.
 fn ungraded(row: &Row, target: String, others_are_graded: bool) -> Trial {
     let (test_id, replicate) = match row.id.rsplit_once('#').map(|(id, number)| (id, number.parse::<u32>())) {
         Some((id, Ok(number @ 2..))) => (id.to_owned(), number),
@@ -304,7 +304,7 @@ fn ungraded(row: &Row, target: String, others_are_graded: bool) -> Trial {
     }
 }
 
-/// What a grader says may be as long as the answer.
+/// A grader's text may be as long as the answer.
 fn shorten(grader: &mut GraderScore, longest: usize, depth: u32) {
     const DEEPEST: u32 = 8;
     const MOST_CHECKS: usize = 50;
@@ -323,7 +323,7 @@ fn shorten(grader: &mut GraderScore, longest: usize, depth: u32) {
     grader.scores.iter_mut().for_each(|member| shorten(member, longest, depth + 1));
 }
 
-/// A conversation as text; who speaks is told where it is not the user alone.
+/// A conversation as text, with roles unless only the user speaks.
 fn prompt(messages: &[Message]) -> String {
     let said = |message: &Message| match &message.content {
         Content::Text(text) => text.clone(),

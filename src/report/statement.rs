@@ -1,7 +1,7 @@
-//! What results are made of, as an in-toto statement (<https://in-toto.io/Statement/v1>): `docs/attestation.md` has the format.
+//! How results were made, as an in-toto statement (<https://in-toto.io/Statement/v1>): `docs/attestation.md` has the format.
 //!
-//! A statement names files by their digests and says how they came about. It holds no time, so that the same results under the
-//! same circumstances are the same bytes. It is not a signature: `actions/attest` signs its subjects and its predicate.
+//! A statement names files by digest and records how they were made. It contains no time, so that the same results under the
+//! same circumstances give the same bytes. It is not signed: `actions/attest` signs its subjects and its predicate.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use serde::Serialize;
 use super::Summary;
 use crate::model::{BatchId, Digest};
 
-/// The type of a statement, by its specification.
+/// The type of a statement, from its specification.
 pub const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
-/// What the predicate of responses and scores is.
+/// The predicate type of responses and scores.
 pub const RESULTS_TYPE: &str = "https://github.com/agentv/run-evals/attestation/results/v1";
-/// What the predicate of leaderboard entries is.
+/// The predicate type of leaderboard entries.
 pub const LEADERBOARD_TYPE: &str = "https://github.com/agentv/run-evals/attestation/leaderboard/v1";
 /// The statement in an output directory.
 pub const STATEMENT_FILE: &str = "statement.intoto.json";
-/// Its predicate alone, which is what `actions/attest` takes.
+/// Its predicate alone, the input of `actions/attest`.
 pub const PREDICATE_FILE: &str = "predicate.json";
 
 /// A statement about files.
@@ -67,7 +67,7 @@ impl<P: Serialize> Statement<P> {
 
 /// Two spaces, a line feed at the end.
 fn bytes(value: &impl Serialize) -> Vec<u8> {
-    // Neither maps with other keys than texts nor numbers that JSON lacks are in it.
+    // It contains only string keys and numbers that JSON supports.
     let mut bytes = serde_json::to_vec_pretty(value).unwrap_or_default();
     bytes.push(b'\n');
     bytes
@@ -78,12 +78,12 @@ fn bytes(value: &impl Serialize) -> Vec<u8> {
 pub struct Origin {
     /// `github-actions` or `local`.
     kind: &'static str,
-    /// Whether nothing can sign this: it was not made by a workflow run.
+    /// Whether it cannot be signed, because no workflow run made it.
     unsigned: bool,
     /// The workflow run.
     #[serde(skip_serializing_if = "Option::is_none")]
     workflow_run: Option<String>,
-    /// The digest of the container image, where a release names one.
+    /// The digest of the container image, in a release.
     #[serde(skip_serializing_if = "Option::is_none")]
     image: Option<String>,
     /// Program and version.
@@ -91,7 +91,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// A workflow run, or another machine without one.
+    /// A workflow run, or another machine.
     pub fn new(workflow_run: Option<String>, image: Option<&str>) -> Self {
         let is_digest = |text: &&str| {
             let hex = text.rsplit_once("sha256:").map(|(_, hex)| hex);
@@ -107,7 +107,7 @@ impl Origin {
     }
 }
 
-/// How responses and scores came about.
+/// How responses and scores were made.
 #[derive(Debug, Serialize)]
 pub struct ResultsPredicate {
     origin: Origin,
@@ -138,7 +138,7 @@ struct AttestedBatch {
     target: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     runner_target: Option<String>,
-    /// The models that answered, by the names that the providers gave.
+    /// The models that answered, by the providers' names.
     models: Vec<String>,
     requests: u64,
     answered: u64,
@@ -151,7 +151,7 @@ struct AttestedBatch {
 }
 
 impl ResultsPredicate {
-    /// What a summary says.
+    /// The predicate for a summary.
     pub fn new(summary: &Summary, origin: Origin, suite_sha256: Option<Digest>) -> Self {
         let batches = summary.targets.iter().map(|target| AttestedBatch {
             batch_id: target.batch_id.clone(),

@@ -9,7 +9,7 @@ use crate::model::{
 };
 use crate::protocol::{Stop, Totals};
 
-/// What came of all targets.
+/// The result of all targets.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     /// The suite's name, or the requests file's.
@@ -29,7 +29,7 @@ pub struct Summary {
     /// The verdict, where responses were graded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verdict: Option<Verdict>,
-    /// The problems that the verdict rests on.
+    /// The problems behind the verdict.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
     /// The tests of all targets by outcome, where responses were graded.
@@ -38,22 +38,22 @@ pub struct Summary {
     /// The threshold that the command line or the suite sets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
-    /// One entry a target, in the order they ran.
+    /// One entry per target, in run order.
     pub targets: Vec<TargetSummary>,
-    /// Where `responses.jsonl` is.
+    /// The path of `responses.jsonl`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub responses: Option<String>,
-    /// Where `scores.jsonl` is.
+    /// The path of `scores.jsonl`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scores: Option<String>,
 }
 
-/// What came of one target, which is one batch.
+/// The result of one target, which is one batch.
 #[derive(Debug, Clone, Serialize)]
 pub struct TargetSummary {
     /// The target, by the name that the user chose.
     pub target: String,
-    /// The runner's own target, where a runner repository answered.
+    /// The runner's own target, if a runner repository answered.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runner_target: Option<String>,
     /// Its batch.
@@ -61,42 +61,42 @@ pub struct TargetSummary {
     /// The digest of the batch archive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_sha256: Option<Digest>,
-    /// The repository in which the results lie.
+    /// The repository of the results.
     pub results_repo: String,
-    /// Their branch in it.
+    /// Their branch.
     pub results_branch: String,
-    /// The workflow run that answered, where one did.
+    /// The workflow run that answered, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_url: Option<String>,
-    /// How many requests it has.
+    /// The number of requests.
     pub requests: u64,
-    /// What came of them.
+    /// Their totals.
     #[serde(flatten, serialize_with = "in_words_of_reports")]
     pub totals: Totals,
-    /// What each model took, by the name that the vendor gives it.
+    /// The usage of each model, by the vendor's name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub models: BTreeMap<String, ModelSummary>,
     /// The median time of an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50_ms: Option<u64>,
-    /// The time that 95 of 100 answers stayed within.
+    /// The 95th percentile of answer times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p95_ms: Option<u64>,
     /// Why the run ended early, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stop>,
-    /// The failures, alike ones together, the most frequent first.
+    /// The failures, grouped, most frequent first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<FailureGroup>,
     /// The scores, where responses were graded.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub scores: Option<ScoreSummary>,
-    /// What the models that grade took.
+    /// The usage of grading models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub graders: Option<GraderUse>,
 }
 
-/// In reports, `failed` is said of tests: a request whose call failed is an error.
+/// In reports, `failed` refers to tests: a request whose call failed is an error.
 fn in_words_of_reports<S: Serializer>(totals: &Totals, serializer: S) -> Result<S::Ok, S::Error> {
     #[derive(Serialize)]
     struct Calls {
@@ -126,12 +126,12 @@ pub struct ScoreSummary {
     pub score: Option<f64>,
 }
 
-/// What models that grade took.
+/// The usage of grading models.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct GraderUse {
     /// The batches, in order.
     pub batches: Vec<BatchId>,
-    /// How many requests they have.
+    /// The number of requests.
     pub requests: u64,
     /// Their tokens.
     pub tokens: TokenUsage,
@@ -151,10 +151,10 @@ impl GraderUse {
     }
 }
 
-/// What the answers of one model took.
+/// The usage of one model's answers.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct ModelSummary {
-    /// How many.
+    /// The number of answers.
     pub answered: u64,
     /// Their tokens.
     pub tokens: TokenUsage,
@@ -168,14 +168,14 @@ pub struct ModelSummary {
 pub struct FailureGroup {
     /// The kind, as in a row's `error.kind`.
     pub kind: &'static str,
-    /// The HTTP status, where there was one.
+    /// The HTTP status, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// How many.
+    /// The number of failures.
     pub count: u64,
-    /// The first of them.
+    /// The id of the first one.
     pub first_id: String,
-    /// What the first of them says.
+    /// The message of the first one.
     pub message: String,
 }
 
@@ -204,7 +204,7 @@ impl Summary {
         self.verdict = Some(evaluation.verdict);
         self.problems.clone_from(&evaluation.problems);
         self.tests = Some(evaluation.figures.tests);
-        // Both are in the order of the rows, and two targets may have one name.
+        // Both are in row order, and two targets may have the same name.
         for (target, TargetFigures { figures, .. }) in self.targets.iter_mut().zip(&evaluation.targets) {
             target.scores = Some(ScoreSummary {
                 tests: figures.tests,

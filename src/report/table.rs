@@ -6,7 +6,7 @@ use crate::model::{TokenUsage, printable};
 use crate::util::figures::{dash, dollars, milliseconds, thousands};
 use crate::util::truncate::truncate;
 
-/// One line for each target, in so many columns, and the errors below.
+/// One line per target that fits this many columns, and the errors below.
 pub fn render_table(summary: &Summary, width: usize) -> String {
     let cells = |of: &dyn Fn(&TargetSummary) -> String| summary.targets.iter().map(of).collect();
     let tokens = |of: fn(TokenUsage) -> u64| cells(&move |target| thousands(of(target.totals.tokens)));
@@ -41,7 +41,7 @@ pub fn render_table(summary: &Summary, width: usize) -> String {
 
 fn format_failure(count: u64, kind: &str, status: &str, first_id: &str, message: &str) -> String {
     const LONGEST: usize = 200;
-    // Ids and messages are a stranger's words.
+    // Ids and messages are untrusted.
     let message = truncate(&printable(message), LONGEST);
     format!("\n{count} × {kind}{status}, first `{}`: {message}\n", printable(first_id))
 }

@@ -1,4 +1,4 @@
-//! A stranger's words, made safe for each place where they are shown.
+//! Makes untrusted text safe for each format.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(super) fn markup(text: &str) -> String {
     out
 }
 
-/// How templates of pages escape a value: what would be obeyed is written out, and no character is markup.
+/// The escaping of values in page templates: no character is markup or a control character.
 #[derive(Debug, Clone, Copy)]
 pub struct Markup;
 
@@ -33,7 +33,7 @@ impl Escaper for Markup {
     }
 }
 
-/// How templates escape JSON inside a script element: no tag can begin in it.
+/// The escaping of JSON inside a script element: no tag can begin in it.
 #[derive(Debug, Clone, Copy)]
 pub struct ScriptData;
 
@@ -43,15 +43,15 @@ impl Escaper for ScriptData {
     }
 }
 
-/// The lines of a text, with everything in sight that a terminal, a page or an XML parser would obey or refuse.
+/// The lines of a text, with everything escaped that a terminal, a page or an XML parser would interpret or reject.
 pub(super) fn visible(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' | '\t' => out.push(c),
-            // Neither is a character of XML.
+            // Neither is an XML character.
             '\u{fffe}' | '\u{ffff}' => out.extend(c.escape_default()),
-            // They reverse or hide what stands beside them.
+            // They reverse or hide the text next to them.
             '\u{200b}'..='\u{200f}' | '\u{061c}' | '\u{feff}' => out.extend(c.escape_unicode()),
             c if is_obeyed(c) => out.extend(c.escape_default()),
             c => out.push(c),
@@ -60,9 +60,9 @@ pub(super) fn visible(text: &str) -> String {
     out
 }
 
-/// At most so many characters of a text: two thirds of them from its beginning, the rest from its end.
+/// At most this many characters of a text: two thirds from its start, the rest from its end.
 pub(super) fn clip(text: &str, most: usize) -> String {
-    // Bytes are never fewer than characters.
+    // There are never fewer bytes than characters.
     if text.len() <= most || text.chars().nth(most).is_none() {
         return text.to_owned();
     }
@@ -73,12 +73,12 @@ pub(super) fn clip(text: &str, most: usize) -> String {
     format!("{}\n[… {left_out} characters left out …]\n{}", &text[..at(head)], &text[at(count - tail)..])
 }
 
-/// How many columns a text takes.
+/// The number of columns of a text.
 pub(super) fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A text in at most so many columns, the last of which is `…` if some of it is left out.
+/// A text in at most this many columns, ending in `…` if it is truncated.
 pub(super) fn fit(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();
@@ -87,7 +87,7 @@ pub(super) fn fit(text: &str, width: usize) -> String {
     format!("{kept}…")
 }
 
-/// A figure and its differences, as people read them.
+/// How a figure and its differences are displayed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Unit {
     /// In percent, and points.

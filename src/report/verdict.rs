@@ -1,5 +1,5 @@
-//! The evaluation as markdown: for the step summary, a comment on a pull request, or a file. The verdict first, then one table with a
-//! row for each target, then the tests that did not pass.
+//! The evaluation as markdown: for the step summary, a comment on a pull request, or a file. The verdict first, then one table with
+//! a row per target, then the tests that did not pass.
 
 use std::fmt::Write as _;
 
@@ -10,21 +10,21 @@ use crate::model::{Comparison, Evaluation, Figures, TargetComparison, TestState,
 use crate::util::figures::{counted, thousands};
 use crate::util::markdown::code;
 
-/// GitHub drops a step summary above 1 MiB as a whole, and the step may have another part already.
+/// GitHub drops a step summary above 1 MiB as a whole, and the step may already have written a part.
 pub const LONGEST_SUMMARY: usize = 700 << 10;
-/// GitHub takes 65,536 characters in a comment.
+/// GitHub's limit for a comment is 65,536 characters.
 pub(super) const LONGEST_COMMENT: usize = 60_000;
 
 /// How much of an id and of a reason is shown.
 const LONGEST_ID: usize = 120;
 const LONGEST_REASON: usize = 300;
-/// Room for the sentence about what is left out.
+/// Reserved for the note about what is left out.
 const RESERVE: usize = 300;
-/// More tests than these are folded.
+/// More tests than this are collapsed.
 const MOST_OPEN: usize = 10;
 
-/// The evaluation in at most `longest` bytes, with a note if something is left out. No id, name or message can leave its cell,
-/// become markup, a link or an image, or notify anyone.
+/// The evaluation in at most `longest` bytes, with a note if something is left out. Ids, names and messages cannot leave their
+/// cell, become markup, a link or an image, or notify anyone.
 pub fn render_verdict(evaluation: &Evaluation, results: &Results, longest: usize) -> String {
     let suite = evaluation.suite.as_deref().unwrap_or(&results.shown);
     let sign = match evaluation.verdict {
@@ -49,13 +49,13 @@ pub fn render_verdict(evaluation: &Evaluation, results: &Results, longest: usize
     out
 }
 
-/// A sentence of ours that may have a target's name in it: readable, and no markup.
+/// Our own text, which may contain a target's name: readable, and without markup.
 fn words(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in crate::model::printable(text).chars() {
         match c {
             c if c.is_alphanumeric() || " .,;:%()=→-–/".contains(c) => out.push(c),
-            // Separated from what follows, so that GitHub notifies nobody and links nothing.
+            // Separated from the next character, so that GitHub notifies no one and links nothing.
             '@' | '#' => {
                 let _ = write!(out, "&#{};&#8203;", u32::from(c));
             }
@@ -72,7 +72,7 @@ fn table_row(cells: &[String]) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// The table of targets; false if there was no room for all of it.
+/// The table of targets; false if it did not fit completely.
 fn table(evaluation: &Evaluation, longest: usize, out: &mut String) -> bool {
     let figures: Vec<&Figures> = evaluation.targets.iter().map(|target| &target.figures).collect();
     let columns = cells::columns(&figures);
@@ -95,7 +95,7 @@ fn table(evaluation: &Evaluation, longest: usize, out: &mut String) -> bool {
         }
         let line = table_row(&row);
         if out.len() + line.len() + RESERVE > longest {
-            out.push_str("\nMore targets are left out here.\n");
+            out.push_str("\nMore targets are left out.\n");
             return false;
         }
         out.push_str(&line);
@@ -106,7 +106,7 @@ fn table(evaluation: &Evaluation, longest: usize, out: &mut String) -> bool {
     true
 }
 
-/// What became of a target since the baseline.
+/// A target compared with the baseline.
 fn against(target: &TargetComparison) -> String {
     let one = |row: cells::Compared| {
         format!(
@@ -147,7 +147,7 @@ fn tests(evaluation: &Evaluation, results: &Results, longest: usize, out: &mut S
         let left_out = thousands((wrong.len() - shown) as u64);
         let _ = writeln!(
             out,
-            "\n{left_out} more tests that did not pass are left out here: this text has at most {} KiB.",
+            "\n{left_out} more tests that did not pass are left out: the limit is {} KiB.",
             longest >> 10
         );
     }

@@ -1,5 +1,5 @@
-//! The user's own agent: a command that finds the ids, the model and the key in its environment, and makes its calls itself. Its
-//! exit code decides. It runs in a process group of its own, for a bounded time, and all of it ends with it.
+//! The user's own agent: a command that finds the ids, the model and the key in its environment and makes its own calls. Its exit
+//! code is the result. It runs in its own process group, for a bounded time; the whole group ends with it.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -14,37 +14,37 @@ use crate::model::printable;
 use crate::util::programs;
 use crate::util::redact::Redactor;
 
-/// How much of a line, and how many lines, are shown.
+/// The longest line, and the most lines, that are shown.
 const LONGEST_LINE: usize = 4_000;
 const MOST_LINES: usize = 20_000;
-/// How long output is waited for once the command itself has ended.
+/// How long to read output after the command itself has ended.
 const AFTER_END: Duration = Duration::from_secs(1);
 
-/// A command, and what it sees.
+/// A command and its environment.
 #[derive(Debug, Clone)]
 pub struct Agent {
-    /// For `sh -c`; it is the owner's, and nothing of a dispatch stands in it.
+    /// For `sh -c`; written by the owner, with no part of a dispatch in it.
     pub command: String,
-    /// The directory that it starts in.
+    /// Its working directory.
     pub cwd: PathBuf,
-    /// The longest that it may take.
+    /// Its time limit.
     pub timeout: Duration,
-    /// Variables of this process that it does not get to see.
+    /// Variables of this process that are hidden from it.
     pub hidden: Vec<String>,
 }
 
-/// The processes of a command; all of them end with it.
+/// The process group of a command; dropping it kills all processes.
 struct Group(Pid);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Fails where all have ended.
+        // Fails if all have ended.
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 }
 
 impl Agent {
-    /// Runs the command with these further variables; `tell` hears what it prints.
+    /// Runs the command with these additional variables; its output goes to `tell`.
     pub(super) async fn run(
         &self,
         variables: &[(&str, String)],
@@ -84,7 +84,7 @@ impl Agent {
                     () = &mut limit => break None,
                 }
             };
-            // Whatever it has left behind goes too.
+            // Ends the processes that it left behind.
             drop(group);
             if is_open {
                 let _ = tokio::time::timeout(AFTER_END, output).await;
@@ -93,7 +93,7 @@ impl Agent {
         };
         let Some(ended) = ended else {
             let message =
-                format!("the command did not end within {} s, and was ended", self.timeout.as_secs_f64());
+                format!("the command did not finish within {} s and was killed", self.timeout.as_secs_f64());
             return Err(Status::new(Code::DeadlineExceeded, message));
         };
         let status = ended.map_err(|error| internal(format!("the command was lost: {error}")))?;
@@ -103,12 +103,12 @@ impl Agent {
                 Err(internal(format!("the command ended with exit code {code}")))
             }
             Some(code) => Err(internal(format!("the command ended with exit code {code}: {last}"))),
-            None => Err(internal(format!("the command was ended: {status}"))),
+            None => Err(internal(format!("the command was killed: {status}"))),
         }
     }
 }
 
-/// Shows a stream line by line, as far as it makes sense, without secrets and without anything that a log obeys.
+/// Prints a stream line by line, within limits, without secrets and without workflow commands.
 async fn show(
     stream: Option<impl AsyncRead + Unpin>,
     redactor: &Redactor,
@@ -129,7 +129,7 @@ async fn show(
         reader.consume(used);
         if end.is_some() || is_last && !line.is_empty() {
             let text = {
-                // A long line was cut.
+                // A long line was truncated.
                 let line = String::from_utf8_lossy(&line).into_owned();
                 printable(redactor.redact_part(line).trim_end())
             };
@@ -140,7 +140,7 @@ async fn show(
             }
             match lines {
                 ..MOST_LINES => tell(&text),
-                MOST_LINES => tell("(more is not shown)"),
+                MOST_LINES => tell("(truncated)"),
                 _ => {}
             }
         }

@@ -1,4 +1,4 @@
-//! What a client of Eval Protocol dispatches: four inputs, read from the event file and from nowhere else.
+//! What a client of Eval Protocol dispatches: four inputs, read only from the event file.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,11 +11,11 @@ use super::ids::Ids;
 use super::{endpoint, fields};
 use crate::model::{Failure, Secret, printable};
 
-/// GitHub's own limit for the inputs is far below.
+/// GitHub's own limit for inputs is far below.
 const LONGEST_EVENT: u64 = 16 << 20;
 /// The names of the inputs, as the workflow declares them.
 pub const INPUTS: [&str; 4] = ["completion_params", "metadata", "model_base_url", "api_key"];
-const HINT: &str = "the client of Eval Protocol and `run-evals rollout dispatch` send these inputs";
+const HINT: &str = "Eval Protocol's client and `run-evals rollout dispatch` send these inputs";
 
 /// The event of a dispatched workflow.
 pub struct Event {
@@ -29,11 +29,11 @@ pub struct Event {
 pub struct Address {
     /// The base of the tracing endpoint.
     pub base: Url,
-    /// The path with the ids, where the client has added it.
+    /// The path with the ids, if the client added it.
     pub path: Option<String>,
 }
 
-// The key is among them.
+// It contains the key.
 impl std::fmt::Debug for Event {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Event").field("sender", &self.sender).finish_non_exhaustive()
@@ -55,20 +55,21 @@ impl Event {
         if text.len() as u64 > LONGEST_EVENT {
             return Err(cannot(&format!("it is longer than {LONGEST_EVENT} bytes")));
         }
-        // The position is told, the text is not: a key stands in it.
+        // Report the position but not the text: it contains a key.
         let event: Value = serde_json::from_slice(&text).map_err(|error| {
             cannot(&format!("invalid JSON at line {}, column {}", error.line(), error.column()))
         })?;
         let Some(inputs) = event.get("inputs").and_then(Value::as_object) else {
-            return Err(
-                Failure::config("the event has no inputs: this run was not started by a dispatch").hint(HINT)
-            );
+            return Err(Failure::config(
+                "the event has no inputs: this run was not started by `workflow_dispatch`",
+            )
+            .hint(HINT));
         };
         let sender = event.pointer("/sender/login").and_then(Value::as_str).map(str::to_owned);
         Ok(Self { inputs: inputs.clone(), sender })
     }
 
-    /// The key that was sent along; an input, and so no secret to begin with. Nothing where it is empty or `null`.
+    /// The key that was sent as an input, so it is not secret. `None` if it is empty or `null`.
     pub fn key(&self) -> Option<Secret> {
         let text = self.inputs.get("api_key")?.as_str()?.trim();
         (!text.is_empty() && text != "null" && text != "None").then(|| Secret::new(text))
@@ -80,7 +81,7 @@ impl Event {
         Ok(Address { base, path })
     }
 
-    /// The rollouts that are asked for: one, or those of `rows`.
+    /// The requested rollouts: one, or those of `rows`.
     pub fn rollouts(&self) -> Result<Vec<Ids>, Failure> {
         let metadata = self.object("metadata")?;
         let own = ids(&metadata, None).map_err(|problem| invalid("metadata", &problem));
@@ -102,7 +103,7 @@ impl Event {
         Ok(all)
     }
 
-    /// How the model is called for the n-th rollout.
+    /// The parameters of the n-th rollout's calls.
     pub fn completion_params(&self, index: usize) -> Result<Map<String, Value>, Failure> {
         let mut params = self.object("completion_params")?;
         if let Ok(metadata) = self.object("metadata")
@@ -116,16 +117,16 @@ impl Event {
         Ok(params)
     }
 
-    /// The models that the n-th rollout names, wherever in its parameters.
+    /// The models that the n-th rollout names anywhere in its parameters.
     pub fn models(&self, index: usize) -> Result<Vec<String>, Failure> {
         let mut models = Vec::new();
         find_models(&Value::Object(self.completion_params(index)?), &mut models);
         Ok(models)
     }
 
-    /// Every address that the parameters of the n-th rollout name, wherever in them. A model that is an address is refused.
+    /// Every address that the n-th rollout names anywhere in its parameters. A model that is an address is refused.
     pub fn addresses(&self, index: usize) -> Result<Vec<Url>, Failure> {
-        // Parameters that cannot be read are refused for their row alone, and call nothing.
+        // Unreadable parameters fail only their own row, which makes no call.
         let (Ok(params), Ok(models)) = (self.completion_params(index), self.models(index)) else {
             return Ok(Vec::new());
         };
@@ -151,7 +152,7 @@ impl Event {
     }
 }
 
-/// A command may look for the model in `extra_body`, or for others to fall back to.
+/// A command may read the model from `extra_body`, or from fallbacks.
 fn find_models(value: &Value, models: &mut Vec<String>) {
     for (name, value) in value.as_object().into_iter().flatten() {
         match (name.as_str(), value) {
@@ -173,7 +174,7 @@ fn invalid(name: &str, problem: &str) -> Failure {
     Failure::config(format!("input `{name}`: {problem}")).hint(HINT)
 }
 
-/// The ids of a row, or of the whole where there is none; numbers are as good as text.
+/// The ids of a row, or of the whole batch if there are no rows; a number counts as text.
 fn ids(metadata: &Map<String, Value>, row: Option<&Map<String, Value>>) -> Result<Ids, String> {
     let needed = |name: &str| {
         let value = row
@@ -195,12 +196,12 @@ fn is_own(name: &str) -> bool {
 }
 
 /// The fields of every call besides its messages: `completion_params` as Eval Protocol's worker passes them on. A field that is
-/// not in the table is refused, because leaving it out would change the rollout.
+/// not in the table is refused, because dropping it would change the rollout.
 pub(super) fn call_fields(given: &Map<String, Value>) -> Result<Map<String, Value>, Failure> {
     fields::check_params(given)?;
     let mut flat = Map::new();
     flatten(given, &mut flat);
-    // The address is part of the URL already. The worker reads whole answers, streamed or not.
+    // The address is already in the URL. The worker reads whole answers, streamed or not.
     for name in ["base_url", "stream", "stream_options"] {
         flat.shift_remove(name);
     }
@@ -214,7 +215,7 @@ pub(super) fn call_fields(given: &Map<String, Value>) -> Result<Map<String, Valu
     Ok(flat)
 }
 
-/// Without nulls, and with what stands in `extra_body` beside the rest, as the client would send it.
+/// Removes nulls and merges the fields of `extra_body` into the others, as the client would send it.
 fn flatten(from: &Map<String, Value>, to: &mut Map<String, Value>) {
     for (name, value) in from {
         match value {
@@ -225,7 +226,7 @@ fn flatten(from: &Map<String, Value>, to: &mut Map<String, Value>) {
     }
 }
 
-/// The other model server that the client asks the endpoint for.
+/// The other model server that the client requests.
 pub(super) fn asked_base_url(completion_params: &Map<String, Value>) -> Option<String> {
     let mut flat = Map::new();
     flatten(completion_params, &mut flat);

@@ -1,4 +1,4 @@
-//! The tracing endpoint, as a worker and a dispatcher use it: where calls go, how a rollout stands, what it said.
+//! The tracing endpoint, as a worker and a dispatcher use it: the address of calls, the status of a rollout, its traces.
 
 use std::time::Duration;
 
@@ -15,15 +15,15 @@ use crate::util::ca::trusting;
 use crate::util::error::innermost;
 use crate::util::redact::Redactor;
 
-/// What stands between the base of a tracing endpoint and the ids.
+/// Separates the base of a tracing endpoint from the ids.
 const IDS_BEGIN: &str = "/rollout_id/";
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long an answer about a rollout may take.
+/// The timeout of a request about a rollout.
 const TIMEOUT: Duration = Duration::from_mins(1);
-/// The largest answer that is read.
+/// The largest response that is read.
 const LARGEST_ANSWER: usize = 64 << 20;
-/// More turns than these no rollout has.
+/// No rollout has more turns.
 const MOST_TRACES: &str = "1000";
 
 /// A tracing endpoint.
@@ -36,7 +36,7 @@ pub struct Endpoint {
     client: reqwest::Client,
 }
 
-/// A conversation that the endpoint has recorded: what was asked, and the answer.
+/// A recorded call: the messages and the answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// The messages that were sent.
@@ -47,19 +47,19 @@ pub struct Trace {
     pub tools: Option<Value>,
 }
 
-/// Why the endpoint did not answer a question.
+/// Why a request to the endpoint failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trouble {
-    /// It has no such route: it is no tracing endpoint, or an older one.
+    /// It has no such route: it is not a tracing endpoint, or an older one.
     NoRoute,
-    /// It refuses the question, for example because of the key.
+    /// It refuses the request, for example because of the key.
     Refused(Code, String),
-    /// It is not there, or broken.
+    /// It is unreachable or broken.
     Gone(String),
 }
 
 impl Trouble {
-    /// What it means for a rollout.
+    /// The status that it means for a rollout.
     pub fn status(&self) -> Status {
         match self {
             Self::NoRoute => Status::new(Code::NotFound, "the tracing endpoint has no such route"),
@@ -75,10 +75,10 @@ impl std::fmt::Debug for Endpoint {
     }
 }
 
-/// The address that a client gave, taken apart: the base, and the ids that it already has.
+/// Splits a client's address into the base and the ids it already contains.
 pub(super) fn split(text: &str) -> Result<(Url, Option<String>), Failure> {
     const HINT: &str = "such as `https://traces.example.com`; the key belongs in `api_key`";
-    // Not repeated in full: what was pasted into the wrong field may be a key.
+    // Do not repeat it in full: it may be a key pasted into the wrong field.
     let mut url = Url::parse(text.trim())
         .map_err(|error| Failure::config(format!("`model_base_url` is not a URL: {error}")).hint(HINT))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -97,7 +97,7 @@ pub(super) fn split(text: &str) -> Result<(Url, Option<String>), Failure> {
         Some(at) => (path[..at].to_owned(), Some(path[at..].trim_end_matches('/').to_owned())),
         None => (path.trim_end_matches('/').to_owned(), None),
     };
-    // Servers do not agree on where an escape or an empty segment leads.
+    // Servers differ in how they resolve an escape or an empty segment.
     if base.contains(['%', '\\']) || base.contains("//") || base.to_ascii_lowercase().contains(BEHIND) {
         let message =
             format!("`model_base_url` has `{BEHIND}`, an escape or an empty segment before the ids");
@@ -107,12 +107,12 @@ pub(super) fn split(text: &str) -> Result<(Url, Option<String>), Failure> {
     Ok((url, ids))
 }
 
-/// Refuses what cannot be the base of a tracing endpoint.
+/// Refuses an address that cannot be the base of a tracing endpoint.
 pub fn check_base_url(text: &str) -> Result<Url, Failure> {
     match split(text)? {
         (base, None) => Ok(base),
-        (_, Some(_)) => Err(Failure::config("`model_base_url` has ids in it")
-            .hint("name the base of the tracing endpoint alone, such as `https://traces.example.com`")),
+        (_, Some(_)) => Err(Failure::config("`model_base_url` contains ids")
+            .hint("give only the base of the tracing endpoint, such as `https://traces.example.com`")),
     }
 }
 
@@ -121,7 +121,7 @@ impl Endpoint {
     pub fn new(base: Url, key: Option<Secret>, ca_pem: &[u8]) -> Result<Self, Failure> {
         let client = trusting(reqwest::Client::builder(), ca_pem)?
             .user_agent(USER_AGENT)
-            // The key is for the host that was named, and for no other.
+            // The key is only for the named host.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .timeout(TIMEOUT)
@@ -147,13 +147,13 @@ impl Endpoint {
         self.base.as_str().trim_end_matches('/').to_owned()
     }
 
-    /// The base of the calls of a rollout, with its ids in it.
+    /// The base URL of a rollout's calls, with its ids.
     pub fn calls(&self, ids: &Ids, behind: Option<&str>) -> String {
         let behind = behind.map(|url| format!("/encoded_base_url/{}", URL_SAFE.encode(url)));
         format!("{}{}{}", self.base(), ids.path(), behind.unwrap_or_default())
     }
 
-    /// What a dispatch names as `model_base_url`. For these hosts Eval Protocol's client adds the ids, so that any client of OpenAI
+    /// The `model_base_url` of a dispatch. For these hosts Eval Protocol's client adds the ids itself, so that any OpenAI client
     /// reaches the rollout's own URL; for others it does not.
     pub fn model_base_url(&self, ids: &Ids, behind: Option<&str>) -> String {
         let base = self.base();
@@ -162,7 +162,7 @@ impl Endpoint {
         if adds_ids { self.calls(ids, behind) } else { base }
     }
 
-    /// How a rollout stands; nothing where nobody has said.
+    /// The status of a rollout; `None` if none was reported.
     pub async fn status(&self, rollout_id: &str) -> Result<Option<Status>, Trouble> {
         let query = [("rollout_id", rollout_id)];
         let answer = self.get(&["/v1/status", "/status"], &query).await?;
@@ -173,7 +173,7 @@ impl Endpoint {
         Ok(status.map(|status| Status { by_run, ..status }))
     }
 
-    /// What the worker said last with this code.
+    /// The worker's last message with this code.
     pub async fn message(&self, rollout_id: &str, code: i64) -> Result<Option<String>, Trouble> {
         let tag = format!("rollout_id:{rollout_id}");
         let query =
@@ -185,7 +185,7 @@ impl Endpoint {
         Ok(said.and_then(|entry| entry.pointer("/status/message")?.as_str()).map(printable))
     }
 
-    /// What was recorded of a rollout.
+    /// The recorded traces of a rollout.
     pub async fn traces(&self, rollout_id: &str) -> Result<Vec<Trace>, Trouble> {
         let tag = format!("rollout_id:{rollout_id}");
         let query = [("tags", tag.as_str()), ("limit", MOST_TRACES)];
@@ -194,7 +194,7 @@ impl Endpoint {
         Ok(traces.iter().filter_map(Trace::read).collect())
     }
 
-    /// Tells how a rollout stands.
+    /// Reports the status of a rollout.
     pub async fn report(&self, ids: &Ids, status: &Status, extras: Value) -> Result<(), Trouble> {
         let redactor = Redactor::new(&self.key);
         let status = Status { message: redactor.redact(status.message.clone()), ..status.clone() };
@@ -219,7 +219,7 @@ impl Endpoint {
         self.ask(routes, get).await
     }
 
-    /// Asks at the first route that is there; again where the endpoint is not there for a moment.
+    /// Sends a request to the first route that exists; retries if the endpoint is briefly unreachable.
     async fn ask(
         &self,
         routes: &[&str],
@@ -260,7 +260,7 @@ impl Endpoint {
             tracing::debug!("{host}: {error}");
             let cause = innermost(&error);
             let what = if error.is_timeout() {
-                "did not answer in time".to_owned()
+                "did not respond in time".to_owned()
             } else if cause.to_lowercase().contains("certificate") {
                 format!("cannot be reached: {cause}; `--ca-file` or `RUN_EVALS_CA` adds a private CA")
             } else {
@@ -277,7 +277,7 @@ impl Endpoint {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(gone)? {
             if body.len() + chunk.len() > LARGEST_ANSWER {
-                let message = format!("the answer of `{host}` is too large");
+                let message = format!("the response of `{host}` is too large");
                 return Err(Trouble::Refused(Code::Internal, message));
             }
             body.extend_from_slice(&chunk);
@@ -292,15 +292,16 @@ impl Endpoint {
                 Err(Trouble::Refused(code, message))
             }
             StatusCode::TOO_MANY_REQUESTS => {
-                Err(Trouble::Gone(format!("the tracing endpoint `{host}` answers {code}")))
+                Err(Trouble::Gone(format!("the tracing endpoint `{host}` returned {code}")))
             }
             status if status.is_server_error() => {
-                Err(Trouble::Gone(format!("the tracing endpoint `{host}` answers {code}")))
+                Err(Trouble::Gone(format!("the tracing endpoint `{host}` returned {code}")))
             }
             status if status.is_success() => Ok(serde_json::from_slice(&body).unwrap_or_default()),
-            _ => {
-                Err(Trouble::Refused(Code::Internal, format!("the tracing endpoint `{host}` answers {code}")))
-            }
+            _ => Err(Trouble::Refused(
+                Code::Internal,
+                format!("the tracing endpoint `{host}` returned {code}"),
+            )),
         }
     }
 }
@@ -316,7 +317,7 @@ impl Trace {
         Some(Self { messages, answer, tools })
     }
 
-    /// The conversation as a whole.
+    /// The whole conversation.
     pub fn conversation(&self) -> Vec<Value> {
         self.messages.iter().cloned().chain([self.answer.clone()]).collect()
     }
@@ -338,7 +339,7 @@ mod tests {
         assert_eq!((base.as_str(), ids.as_deref()), ("https://h/p", Some("/rollout_id/a/run_id/b")));
     }
 
-    /// As `build_init_request` of Eval Protocol 0.3.33 builds it.
+    /// As `build_init_request` of Eval Protocol 0.3.33 does.
     #[test]
     fn ids_are_added_where_the_official_client_adds_them() {
         let ids = Ids {

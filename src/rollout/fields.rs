@@ -1,6 +1,6 @@
 //! The fields of a call that a client may set: one closed table for the worker, for commands and for the gateway.
 //!
-//! A field that is not in the table can mean anything to the server that reads it: another host, another key, another model.
+//! An unknown field could name another host, another key or another model to the server that reads it.
 
 use reqwest::Url;
 use serde_json::{Map, Value};
@@ -10,20 +10,20 @@ use crate::model::{Failure, printable};
 /// Who may use a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
-    /// `rollout run` sends it to the model, a command may use it, and a call through the gateway may have it.
+    /// Sent by `rollout run`, allowed for commands, and in calls through the gateway.
     Setting,
-    /// Only a call has it, not `completion_params`.
+    /// Only in a call, not in `completion_params`.
     Call,
-    /// Only `completion_params` has it: the address of another server, which the owner must list.
+    /// Only in `completion_params`: the address of another server, which the owner must allow.
     Address,
-    /// Only `completion_params` has it: an object with further fields.
+    /// Only in `completion_params`: an object with further fields.
     Nested,
 }
 
-/// What the value of a field may be. Objects are closed like the table itself.
+/// The legal values of a field. Objects are closed like the table itself.
 #[derive(Debug)]
 enum Shape {
-    /// Anything: messages, JSON schemas, and what is checked elsewhere.
+    /// Anything: messages, JSON schemas, and values checked elsewhere.
     Any,
     /// Neither a list nor an object.
     Scalar,
@@ -50,7 +50,7 @@ const FUNCTION: Shape = Shape::Object(&[
     ("parameters", Shape::Any),
     ("strict", Shape::Scalar),
 ]);
-/// Other types of tools make the upstream call servers.
+/// Other types of tools make the upstream call other servers.
 const TOOL: Shape = Shape::Object(&[("type", Shape::Word("function")), ("function", FUNCTION)]);
 const TOOL_CHOICE: Shape = Shape::Object(&[("type", Shape::Word("function")), ("function", NAMED)]);
 const NAMED: Shape = Shape::Object(&[("name", Shape::Scalar)]);
@@ -79,7 +79,7 @@ const TEMPLATE: Shape = Shape::Object(&[("enable_thinking", Shape::Flag), ("thin
 const STREAM_OPTIONS: Shape =
     Shape::Object(&[("include_usage", Shape::Flag), ("include_obfuscation", Shape::Flag)]);
 
-/// All fields. In a call through the gateway `n` is legal only as 1 unless the operator adds it: each further answer is paid for.
+/// All fields. In a call through the gateway `n` must be 1 unless the operator adds it: every further answer costs money.
 const FIELDS: [(&str, Use, Shape); 35] = [
     ("model", Use::Setting, Shape::Scalar),
     ("temperature", Use::Setting, Shape::Scalar),
@@ -118,7 +118,7 @@ const FIELDS: [(&str, Use, Shape); 35] = [
     ("extra_body", Use::Nested, Shape::Any),
 ];
 
-/// Names that no operator can add: each is an address, a key, or a place for headers.
+/// Names that no operator can add: each is an address, a key, or sets headers.
 const NEVER: [&str; 12] = [
     "base_url",
     "api_base",
@@ -150,7 +150,7 @@ pub(super) fn check_tools(tools: &Value) -> Result<(), String> {
     check_value("tools", tools, &Shape::List(&TOOL))
 }
 
-/// Says what is wrong with the value of a field; `path` is where it is. Nothing is wrong with `null`.
+/// Checks the value of a field; `path` is its position. `null` is always legal.
 fn check_value(path: &str, value: &Value, shape: &Shape) -> Result<(), String> {
     let must = |what: &str| Err(format!("`{}` must be {what}", printable(path)));
     let is_scalar = !value.is_array() && !value.is_object();
@@ -158,7 +158,7 @@ fn check_value(path: &str, value: &Value, shape: &Shape) -> Result<(), String> {
         _ if value.is_null() => Ok(()),
         Shape::Any => Ok(()),
         Shape::Scalar | Shape::ScalarOr(_) if is_scalar => Ok(()),
-        Shape::Scalar => must("a text, a number or a boolean"),
+        Shape::Scalar => must("a string, a number or a boolean"),
         Shape::ScalarOr(other) => check_value(path, value, other),
         Shape::Flag if value.is_boolean() => Ok(()),
         Shape::Flag => must("true or false"),
@@ -211,8 +211,8 @@ pub(super) fn parse_added(name: &str) -> Result<String, String> {
     Ok(name.to_owned())
 }
 
-/// Removes fields without a value from a call through the gateway, and gives the first field that is not legal. What the operator
-/// added may have any value.
+/// Removes fields without a value from a call through the gateway; the error is the first field that is not legal. Fields that
+/// the operator added may have any value.
 pub(super) fn check_call(call: &mut Map<String, Value>, added: &[String]) -> Result<(), String> {
     call.retain(|_, value| !value.is_null());
     for (name, value) in &*call {
@@ -275,7 +275,7 @@ pub(super) fn check_params(params: &Map<String, Value>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every address in `completion_params`, also inside `extra_body`; an error where one cannot be read.
+/// Every address in `completion_params`, also inside `extra_body`; an error if one is malformed.
 pub(super) fn addresses(params: &Map<String, Value>) -> Result<Vec<Url>, Failure> {
     let mut found = Vec::new();
     for (name, value) in params.iter().filter(|(_, value)| !value.is_null()) {
@@ -288,7 +288,7 @@ pub(super) fn addresses(params: &Map<String, Value>) -> Result<Vec<Url>, Failure
     Ok(found)
 }
 
-/// The servers that read an address do not all read it as we do, so only plain spellings are legal.
+/// Servers parse addresses differently, so only plain spellings are legal.
 fn address(value: &Value) -> Result<Url, Failure> {
     let is_plain = |text: &&str| {
         text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:/[]".contains(&byte))
@@ -301,7 +301,7 @@ fn address(value: &Value) -> Result<Url, Failure> {
     })
 }
 
-/// Refuses a model that is an address: some clients call it.
+/// Refuses a model that is an address: some clients would call it.
 pub(super) fn check_model_name(model: &str) -> Result<(), Failure> {
     if model.contains("//") || model.contains('\\') {
         return Err(Failure::config("`completion_params.model` is an address")

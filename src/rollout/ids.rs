@@ -1,22 +1,22 @@
-//! The five ids that tie everything of a rollout together, and the forms in which they travel: path, tags, JSON.
+//! The five ids of a rollout, and their formats: path, tags, JSON.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::printable;
 use crate::util::percent;
 
-/// The longest id; ids of Eval Protocol have some twenty characters.
+/// The longest id; ids of Eval Protocol have about twenty characters.
 const LONGEST_ID: usize = 200;
 
-/// The names of the ids, in the order in which they stand in a URL.
+/// The names of the ids, in URL order.
 pub(super) const NAMES: [&str; 5] = ["rollout_id", "invocation_id", "experiment_id", "run_id", "row_id"];
 
-/// The ids of one rollout. They are somebody else's text: data everywhere, never a path or a word of a command.
+/// The ids of one rollout. They are untrusted text: always data, never a path or part of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
-    /// The rollout: one try at one row.
+    /// The rollout: one attempt at one row.
     pub rollout_id: String,
-    /// All that one command of the client asked for.
+    /// One command of the client.
     pub invocation_id: String,
     /// The experiment.
     pub experiment_id: String,
@@ -34,29 +34,29 @@ impl Ids {
         NAMES.map(|name| (name, values.next().map(String::as_str).unwrap_or_default()))
     }
 
-    /// As they stand behind the base of a URL: `/rollout_id/…/invocation_id/…`.
+    /// The path after the base URL: `/rollout_id/…/invocation_id/…`.
     pub fn path(&self) -> String {
         let parts = self.pairs().map(|(name, value)| format!("/{name}/{}", encode_segment(value)));
         parts.concat()
     }
 
-    /// Whether a segment of a path means this rollout, however much of it is encoded.
+    /// Whether a path segment is this rollout, however it is encoded.
     pub fn is_rollout_segment(&self, segment: &str) -> bool {
         percent::decode(segment).as_deref() == Some(self.rollout_id.as_bytes())
     }
 
-    /// As they stand in a trace or a log: `rollout_id:…`.
+    /// The tags in a trace or a log: `rollout_id:…`.
     pub fn tags(&self) -> Vec<String> {
         self.pairs().iter().map(|(name, value)| format!("{name}:{value}")).collect()
     }
 
-    /// Refuses what cannot be an id.
+    /// Refuses an illegal id.
     pub fn check(&self) -> Result<(), String> {
         self.pairs().iter().try_for_each(|(name, value)| check(name, value))
     }
 
-    /// Reads the segments behind the base of a URL, decoded: a name, its value, a name, its value. A value may have slashes;
-    /// what comes after the ids is given back.
+    /// Reads the decoded segments after the base URL, as pairs of name and value. A value may contain slashes; returns what
+    /// follows the ids.
     pub(super) fn from_segments(segments: &[String]) -> Result<(Self, Option<String>), String> {
         let mut values: Vec<(&str, Vec<&str>)> = Vec::new();
         for segment in segments {
@@ -91,10 +91,10 @@ impl Ids {
     }
 }
 
-/// What stands between the ids of a URL and the address of another server.
+/// Separates the ids in a URL from the address of another server.
 pub(super) const BEHIND: &str = "encoded_base_url";
 
-/// Refuses what cannot be an id.
+/// Refuses an illegal id.
 pub(super) fn check(name: &str, value: &str) -> Result<(), String> {
     if value.trim().is_empty() {
         return Err(format!("`{name}` is empty"));
@@ -103,19 +103,19 @@ pub(super) fn check(name: &str, value: &str) -> Result<(), String> {
         return Err(format!("`{name}` is longer than {LONGEST_ID} characters"));
     }
     if value.bytes().all(|byte| byte == b'.') {
-        return Err(format!("`{name}` has only dots, which lead to another path"));
+        return Err(format!("`{name}` consists of dots only, which is another path"));
     }
-    // An endpoint that decodes the path before it takes it apart would read an address there.
+    // An endpoint that decodes the path before splitting it would read an address there.
     if value.to_ascii_lowercase().contains(BEHIND) {
         return Err(format!("`{name}` has `{BEHIND}` in it"));
     }
     if value.contains(crate::model::is_obeyed) {
-        return Err(format!("`{name}` has control characters in it: `{}`", printable(value)));
+        return Err(format!("`{name}` contains control characters: `{}`", printable(value)));
     }
     Ok(())
 }
 
-/// A text as one segment of a path. A segment of dots alone would climb.
+/// A text as one path segment. A segment of only dots would climb.
 fn encode_segment(text: &str) -> String {
     let only_dots = text.bytes().all(|byte| byte == b'.');
     if only_dots { text.replace('.', "%2E") } else { percent::encode(text) }
@@ -162,9 +162,9 @@ mod tests {
         insta::assert_snapshot!(problem("x/y"), @"`x` is not an id");
         insta::assert_snapshot!(problem("rollout_id/a/run_id/b"), @"the path has no `invocation_id`");
         insta::assert_snapshot!(ids(" ").check().unwrap_err(), @"`row_id` is empty");
-        insta::assert_snapshot!(ids("a\n::error::b").check().unwrap_err(), @r"`row_id` has control characters in it: `a\n::error::b`");
+        insta::assert_snapshot!(ids("a\n::error::b").check().unwrap_err(), @r"`row_id` contains control characters: `a\n::error::b`");
         insta::assert_snapshot!(ids("7/Encoded_Base_URL/eA==").check().unwrap_err(), @"`row_id` has `encoded_base_url` in it");
-        insta::assert_snapshot!(ids("..").check().unwrap_err(), @"`row_id` has only dots, which lead to another path");
+        insta::assert_snapshot!(ids("..").check().unwrap_err(), @"`row_id` consists of dots only, which is another path");
         insta::assert_snapshot!(ids(&"a".repeat(201)).check().unwrap_err(), @"`row_id` is longer than 200 characters");
     }
 }

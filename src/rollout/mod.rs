@@ -1,8 +1,8 @@
-//! Eval Protocol's contract with GitHub Actions, both sides: one rollout is one run of a workflow, or one row of one.
+//! Both sides of Eval Protocol's contract with GitHub Actions: one rollout is one workflow run, or one row of one.
 //!
-//! `contract` reads the four inputs of a dispatch, with the `ids` in them. `step` reads what the workflow gives and allows, `run` is the worker: it takes the `row` of a data set and
-//! asks the model (`talk`) or runs a command of the user's (`agent`), and tells the tracing `endpoint` the `status`. `dispatch` is the client
-//! of the contract, and `gateway` is a tracing endpoint of one's own. `fields` is the table of what a client may set in a call. `render` has the output of the worker.
+//! `contract` reads the four inputs of a dispatch, with the `ids` in them. `step` applies the workflow's settings and policy, `run` is the worker: it takes the `row` of a data set and
+//! calls the model (`talk`) or runs a command of the user (`agent`), and reports the `status` to the tracing `endpoint`. `dispatch` is the client
+//! of the contract, and `gateway` is a tracing endpoint to host yourself. `fields` is the table of fields that a client may set in a call. `render` has the output of the worker.
 
 mod agent;
 mod contract;

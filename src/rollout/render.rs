@@ -8,14 +8,14 @@ use super::{Code, RolloutResult};
 use crate::model::{Exit, printable};
 use crate::util::markdown;
 
-/// How much of an id or a message the step summary repeats, and how long it gets: GitHub drops one above 1 MiB.
+/// The longest id or message, and the longest page, of a step summary: GitHub drops one above 1 MiB.
 const LONGEST_CELL: usize = 300;
 const LONGEST_PAGE: usize = 900 << 10;
 
 /// The results of a step, rendered.
 #[derive(Debug)]
 pub struct StepReport {
-    /// For people.
+    /// For readers.
     pub text: String,
     /// For programs.
     pub json: Value,

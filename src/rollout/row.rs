@@ -1,4 +1,4 @@
-//! The data set that the worker owns: a client sends no messages, only the name of a row.
+//! The data set that the worker owns: a client sends no messages, only a row id.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,18 +20,18 @@ const LARGEST: u64 = 512 << 20;
 pub struct Dataset {
     shown: String,
     rows: Vec<DatasetRow>,
-    /// Where the bytes of attachments are.
+    /// The paths of attachments.
     pub attachments: BTreeMap<Digest, PathBuf>,
 }
 
 /// A row.
 #[derive(Debug, Clone)]
 pub struct DatasetRow {
-    /// The id that it has of its own.
+    /// Its own id.
     pub id: Option<String>,
-    /// The row as it stands in the file, for commands.
+    /// The row as written in the file, for commands.
     pub raw: Value,
-    /// What is said, without the answers that the rollout asks for.
+    /// The messages, without the answers that the rollout requests.
     pub conversation: Conversation,
     /// The tools that the model may call.
     pub tools: Option<Value>,
@@ -40,9 +40,9 @@ pub struct DatasetRow {
 /// The messages of a row.
 #[derive(Debug, Clone)]
 pub enum Conversation {
-    /// As chat completions have them.
+    /// In chat-completion format.
     Chat(Vec<Value>),
-    /// Those of a test, and the attachments that they refer to.
+    /// The messages of a test, and the attachments they refer to.
     Test(Vec<Message>, Vec<Attachment>),
 }
 
@@ -78,17 +78,13 @@ impl Dataset {
         let by_number = row_id.parse::<usize>().ok().and_then(|number| self.rows.get(number));
         by_number.ok_or_else(|| {
             let (row_id, count) = (printable(row_id), self.rows.len());
-            format!(
-                "there is no row `{row_id}` in `{}`: it has {count} rows, and none with this id",
-                self.shown
-            )
+            format!("row `{row_id}` not found in `{}`: none of its {count} rows has this id", self.shown)
         })
     }
 }
 
 impl DatasetRow {
-    /// How many messages are said before each answer of the model: where the user speaks twice in a row, the model answers in
-    /// between.
+    /// The number of messages before each answer of the model: between two consecutive user messages the model answers, too.
     pub fn turns(&self) -> Result<Vec<usize>, String> {
         let mut turns: Vec<usize> = Vec::new();
         let mut before: Option<&str> = None;
@@ -103,10 +99,10 @@ impl DatasetRow {
         match before {
             None => Err("the row has no messages".to_owned()),
             Some("user" | "tool" | "function") => Ok(turns),
-            Some(_) => {
-                Err("the row does not end with a message of the user or a tool: there is nothing to answer"
-                    .to_owned())
-            }
+            Some(_) => Err(
+                "the row does not end with a message of the user or a tool: the model has nothing to answer"
+                    .to_owned(),
+            ),
         }
     }
 }
@@ -129,7 +125,7 @@ impl Conversation {
     }
 }
 
-/// The rows of a file of Eval Protocol; nothing where it is another kind of file.
+/// The rows of an Eval Protocol file; `None` if it is another kind of file.
 fn read_rows(path: &Path, absolute: &Path) -> Result<Option<Vec<DatasetRow>>, Failure> {
     let cannot = |problem: &dyn std::fmt::Display| {
         Failure::config(format!("cannot read the data set `{}`: {problem}", path.display()))
@@ -184,7 +180,7 @@ fn read_row(raw: Value) -> Result<DatasetRow, String> {
     Ok(DatasetRow { id, conversation: Conversation::Chat(messages), tools, raw })
 }
 
-/// A message, with the fields that Eval Protocol's contract has; its other fields are notes that no model reads.
+/// A message with the fields of Eval Protocol's contract; its other fields are notes that no model reads.
 fn read_message(message: &Value) -> Result<Value, String> {
     let role = match message["role"].as_str() {
         Some(role @ ("system" | "developer" | "user" | "assistant" | "tool" | "function")) => role,
@@ -200,27 +196,25 @@ fn read_message(message: &Value) -> Result<Value, String> {
         Value::Null => false,
         Value::Object(call) if role == "assistant" && call.get("name").is_some_and(Value::is_string) => true,
         _ => {
-            return Err(
-                "`function_call` must be an object with a `name` in a message of the assistant".to_owned()
-            );
+            return Err("`function_call` must be an object with a `name` in an assistant message".to_owned());
         }
     };
     let calls_tool = match &message["tool_calls"] {
         Value::Null => false,
         Value::Array(calls) if role == "assistant" && calls.iter().all(Value::is_object) => !calls.is_empty(),
-        _ => return Err("`tool_calls` must be a list of objects in a message of the assistant".to_owned()),
+        _ => return Err("`tool_calls` must be a list of objects in an assistant message".to_owned()),
     };
     if role == "tool" && !message["tool_call_id"].is_string() {
-        return Err("a message of a tool has no `tool_call_id`".to_owned());
+        return Err("a tool message has no `tool_call_id`".to_owned());
     }
     if role == "function" && !message["name"].is_string() {
-        return Err("a message of a function has no `name`".to_owned());
+        return Err("a function message has no `name`".to_owned());
     }
     match &message["content"] {
         Value::String(_) => {}
         Value::Null if calls_tool || calls_function => {}
         Value::Array(parts) if parts.iter().all(|part| part["type"].is_string()) => {}
-        Value::Array(_) => return Err("a part of a message has no `type`".to_owned()),
+        Value::Array(_) => return Err("a message part has no `type`".to_owned()),
         _ => return Err("a message has no `content`".to_owned()),
     }
     let fields = ["role", "content", "tool_calls", "tool_call_id", "function_call", "name"];
@@ -256,7 +250,7 @@ mod tests {
         assert_eq!(shape(&row(&format!("[{system},{user},{user},{user}]"))), [2, 1, 1]);
         assert_eq!(shape(&row(&format!("[{user},{assistant},{user},{user}]"))), [3, 1]);
         insta::assert_snapshot!(row("[]").turns().unwrap_err(), @"the row has no messages");
-        insta::assert_snapshot!(row(&format!("[{user},{assistant}]")).turns().unwrap_err(), @"the row does not end with a message of the user or a tool: there is nothing to answer");
+        insta::assert_snapshot!(row(&format!("[{user},{assistant}]")).turns().unwrap_err(), @"the row does not end with a message of the user or a tool: the model has nothing to answer");
     }
 
     #[test]
@@ -268,7 +262,7 @@ mod tests {
         assert_eq!(shape(&row), [3], "the result of a tool is answered");
         let Conversation::Chat(messages) = &row.conversation else { panic!("{row:?}") };
         insta::assert_snapshot!(Value::from(messages[1..].to_vec()), @r#"[{"role":"assistant","tool_calls":[{"id":"c1","type":"function"}]},{"role":"tool","content":"3","tool_call_id":"c1","name":"add"}]"#);
-        // What OpenAI's clients wrote before there were `tool_calls`.
+        // OpenAI's older format, before `tool_calls`.
         let old = r#"{"role":"assistant","content":null,"function_call":{"name":"add","arguments":"{}"}},{"role":"function","name":"add","content":"3"}"#;
         let row = self::row(&format!(r#"[{{"role":"user","content":"u"}},{old}]"#));
         assert_eq!(shape(&row), [3], "the result of a function is answered");
@@ -278,12 +272,12 @@ mod tests {
             let raw = format!(r#"{{"messages":[{message}]}}"#);
             read_row(serde_json::from_str(&raw).unwrap()).unwrap_err()
         };
-        insta::assert_snapshot!(refused(r#"{"role":"tool","content":"3"}"#), @"a message of a tool has no `tool_call_id`");
-        insta::assert_snapshot!(refused(r#"{"role":"user","content":"u","tool_calls":[]}"#), @"`tool_calls` must be a list of objects in a message of the assistant");
+        insta::assert_snapshot!(refused(r#"{"role":"tool","content":"3"}"#), @"a tool message has no `tool_call_id`");
+        insta::assert_snapshot!(refused(r#"{"role":"user","content":"u","tool_calls":[]}"#), @"`tool_calls` must be a list of objects in an assistant message");
         insta::assert_snapshot!(refused(r#"{"role":"assistant","tool_calls":[]}"#), @"a message has no `content`");
-        insta::assert_snapshot!(refused(r#"{"role":"user","content":"u","function_call":{"name":"f"}}"#), @"`function_call` must be an object with a `name` in a message of the assistant");
-        insta::assert_snapshot!(refused(r#"{"role":"function","content":"3"}"#), @"a message of a function has no `name`");
-        insta::assert_snapshot!(refused(r#"{"role":"user","content":[{}]}"#), @"a part of a message has no `type`");
+        insta::assert_snapshot!(refused(r#"{"role":"user","content":"u","function_call":{"name":"f"}}"#), @"`function_call` must be an object with a `name` in an assistant message");
+        insta::assert_snapshot!(refused(r#"{"role":"function","content":"3"}"#), @"a function message has no `name`");
+        insta::assert_snapshot!(refused(r#"{"role":"user","content":[{}]}"#), @"a message part has no `type`");
         let tools = serde_json::json!({"messages": [], "tools": {"type": "function"}});
         insta::assert_snapshot!(read_row(tools).unwrap_err(), @"`tools` must be a list");
         let mcp = serde_json::json!({"messages": [], "tools": [{"type": "mcp", "server_url": "http://h"}]});
@@ -305,7 +299,7 @@ mod tests {
         assert_eq!(found("x").unwrap(), "x");
         assert_eq!(found("0").unwrap(), "0", "an id before a number");
         assert_eq!(found("2").unwrap(), "x");
-        insta::assert_snapshot!(found("3\n").unwrap_err(), @r"there is no row `3\n` in `d.jsonl`: it has 3 rows, and none with this id");
+        insta::assert_snapshot!(found("3\n").unwrap_err(), @r"row `3\n` not found in `d.jsonl`: none of its 3 rows has this id");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The worker: every rollout that a dispatch asks for, once, and told to the tracing endpoint.
+//! The worker: runs every rollout of a dispatch once, and reports it to the tracing endpoint.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,23 +20,22 @@ use crate::model::{Api, Auth, Endpoint as ModelEndpoint, Failure};
 use crate::util::clock;
 use crate::util::redact::Redactor;
 
-/// How long a tracing endpoint may take to show what it has recorded.
+/// How long recorded traces may take to appear.
 const TRACES_APPEAR: Duration = Duration::from_secs(10);
-/// How long the end of a cancelled rollout is told: GitHub ends the process ten seconds after its signal.
+/// How long to report a cancelled rollout: GitHub kills the process ten seconds after its signal.
 const LAST_WORDS: Duration = Duration::from_secs(4);
 
-/// Who answers for a row.
+/// What answers a row.
 #[derive(Debug)]
 pub enum Worker {
-    /// The model, asked what the row says.
+    /// The model, with the messages of the row.
     Model(Dataset),
-    /// A command of the user's, which gets the row where there is a data set.
+    /// A command of the user, which gets the row if there is a data set.
     Command(Agent, Option<Dataset>),
 }
 
 impl Worker {
-    /// How many calls of a model these rollouts are, at least: an answer a turn, and one for a command or a row that makes no
-    /// sense.
+    /// The least number of model calls of these rollouts: one per turn, and one for a command or an invalid row.
     pub fn calls(&self, rollouts: &[Ids]) -> u64 {
         let turns = |ids: &Ids| match self {
             Self::Model(set) => {
@@ -48,36 +47,36 @@ impl Worker {
     }
 }
 
-/// What a run is told beside its dispatch.
+/// The options of a run.
 pub struct RunOptions {
-    /// Who answers.
+    /// What answers the rows.
     pub worker: Worker,
-    /// The tracing endpoint, with the key that it may get.
+    /// The tracing endpoint, with the key it may get.
     pub endpoint: Endpoint,
-    /// Rollouts at once.
+    /// The most rollouts at once.
     pub max_concurrency: usize,
-    /// The longest that one call of the model may take.
+    /// The timeout of one model call.
     pub call_timeout: Duration,
-    /// Whether the owner lists what may be called: then only fields of the closed table are passed on.
+    /// Whether the owner lists allowed URLs: then only fields of the closed table are passed on.
     pub is_listed: bool,
     /// The page of the workflow run.
     pub run_url: Option<String>,
-    /// Where attachments lie, by their digests.
+    /// The directory of attachments, by digest.
     pub files: PathBuf,
-    /// Hears what commands print.
+    /// Prints the output of commands.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// What became of a rollout.
+/// The result of a rollout.
 #[derive(Debug, Clone)]
 pub struct RolloutResult {
     /// Its ids.
     pub ids: Ids,
-    /// How it stands now.
+    /// Its final status.
     pub status: Status,
     /// What happened, in a few words.
     pub how: String,
-    /// Why the endpoint could not be told, if it could not.
+    /// Why reporting to the endpoint failed, if it did.
     pub untold: Option<String>,
 }
 
@@ -95,7 +94,7 @@ struct Run {
     stop: watch::Receiver<bool>,
 }
 
-/// Runs every rollout of a dispatch; in the order of the dispatch, each exactly once in the list.
+/// Runs every rollout of a dispatch; the results are in dispatch order, each exactly once.
 pub async fn run(
     event: Event,
     rollouts: Vec<Ids>,
@@ -122,7 +121,7 @@ pub async fn run(
     }
     let lost = |ids: Ids| RolloutResult {
         ids,
-        status: Status::new(Code::Internal, "the worker lost the rollout, by a mistake of its own"),
+        status: Status::new(Code::Internal, "the worker lost the rollout (a bug in run-evals)"),
         how: "lost".to_owned(),
         untold: None,
     };
@@ -145,7 +144,7 @@ impl Run {
                 return RolloutResult {
                     ids,
                     status,
-                    how: "finished before; nothing was called".to_owned(),
+                    how: "finished before; no call was made".to_owned(),
                     untold: None,
                 };
             }
@@ -155,7 +154,7 @@ impl Run {
         let status = Status { message: self.redactor.redact(status.message), ..status };
         let report = self.options.endpoint.report(&ids, &status, self.extras());
         let told = if status.code == Code::Cancelled as i64 {
-            let late = || Err(Trouble::Gone("there was no time".to_owned()));
+            let late = || Err(Trouble::Gone("timed out".to_owned()));
             tokio::time::timeout(LAST_WORDS, report).await.unwrap_or_else(|_| late())
         } else {
             report.await
@@ -166,9 +165,9 @@ impl Run {
 
     async fn work(&self, index: usize, ids: &Ids) -> Result<Worked, Status> {
         let endpoint = &self.options.endpoint;
-        // An endpoint that cannot say whether this rollout is done could let it be paid for twice.
+        // Without a status, a finished rollout could be paid for twice.
         match endpoint.status(&ids.rollout_id).await {
-            // Anybody can say so; what was recorded proves it.
+            // Anyone can post a status; the recorded traces prove it.
             Ok(Some(status)) if status.is_finished() => {
                 if self.is_recorded(ids).await? {
                     return Ok(Worked::Before);
@@ -194,7 +193,7 @@ impl Run {
         }
     }
 
-    /// An endpoint without a status may do, if it shows what it has recorded.
+    /// An endpoint without a status is acceptable if it shows its traces.
     async fn check_traces(&self, ids: &Ids) -> Result<(), Status> {
         match self.options.endpoint.traces(&ids.rollout_id).await {
             Ok(_) => Ok(()),
@@ -220,7 +219,7 @@ impl Run {
         row: Option<&DatasetRow>,
         given: &Map<String, Value>,
     ) -> Result<Worked, Status> {
-        let Some(row) = row else { return Err(Status::new(Code::NotFound, "there is no data set")) };
+        let Some(row) = row else { return Err(Status::new(Code::NotFound, "no data set is configured")) };
         let fields = contract::call_fields(given).map_err(|failure| refused(&failure))?;
         let earlier = match self.options.endpoint.traces(&ids.rollout_id).await {
             Ok(traces) => traces,
@@ -280,7 +279,7 @@ impl Run {
             variables.push(("EP_MODEL", model.to_owned()));
         }
         if let Some(key) = endpoint.key() {
-            // Under the names that clients of models, and Eval Protocol's own logger, look for.
+            // The names that model clients and Eval Protocol's logger read.
             variables.push(("OPENAI_API_KEY", key.expose().to_owned()));
             variables.push(("FIREWORKS_API_KEY", key.expose().to_owned()));
         }
@@ -288,15 +287,15 @@ impl Run {
             variables.push(("EP_ROW_FILE", file.path().display().to_string()));
         }
         agent.run(&variables, &self.redactor, &*self.options.tell).await?;
-        // A command that ends well and called nobody has done nothing that anyone could see.
+        // A command that succeeds without a call has produced nothing visible.
         if self.is_recorded(ids).await? {
-            return Ok(Worked::Now("the command is done".to_owned()));
+            return Ok(Worked::Now("the command succeeded".to_owned()));
         }
-        let message = "the command ended well, but the tracing endpoint has recorded no call of it";
+        let message = "the command succeeded, but the tracing endpoint recorded no call";
         Err(Status::new(Code::NotFound, message))
     }
 
-    /// Whether the endpoint has recorded a call; it may take a while to show one. One that shows none at all is believed.
+    /// Whether the endpoint has recorded a call, which may take a while to appear. An endpoint without traces is trusted.
     async fn is_recorded(&self, ids: &Ids) -> Result<bool, Status> {
         let until = tokio::time::Instant::now() + TRACES_APPEAR;
         loop {

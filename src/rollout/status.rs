@@ -1,4 +1,4 @@
-//! How a rollout stands, in the codes that tracing endpoints and Eval Protocol share: those of gRPC, and a few more.
+//! The status of a rollout, in the codes of tracing endpoints and Eval Protocol: gRPC's, and a few more.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,42 +6,42 @@ use serde_json::{Value, json};
 use crate::model::ErrorKind;
 use crate::providers::CallError;
 
-/// The codes that are used here.
+/// The codes used here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled = 1,
-    /// What was asked for makes no sense.
+    /// The request is invalid.
     InvalidArgument = 3,
     /// It took too long.
     DeadlineExceeded = 4,
-    /// Something that it needs is not there.
+    /// Something it needs was not found.
     NotFound = 5,
     /// The owner of the runner does not allow it.
     PermissionDenied = 7,
-    /// A limit or a budget is used up.
+    /// A limit or a budget is exhausted.
     ResourceExhausted = 8,
-    /// It went wrong.
+    /// It failed.
     Internal = 13,
-    /// A server was not there.
+    /// A server was unavailable.
     Unavailable = 14,
     /// The key is not accepted.
     Unauthenticated = 16,
     /// It is done.
     Finished = 100,
-    /// It goes on.
+    /// It is running.
     Running = 101,
 }
 
-/// How a rollout stands.
+/// The status of a rollout.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// The code; an open set.
     pub code: i64,
-    /// In words.
+    /// The message.
     #[serde(default)]
     pub message: String,
-    /// The workflow run that has said so, where that is known.
+    /// The workflow run that reported it, if known.
     #[serde(skip)]
     pub by_run: Option<u64>,
 }
@@ -52,10 +52,10 @@ impl Status {
         Self { code: code as i64, message: message.into(), by_run: None }
     }
 
-    /// What a failed call means for its rollout.
+    /// The status of a rollout whose call failed.
     pub fn of_call(error: &CallError) -> Self {
         let code = match error.kind {
-            // The key is known, and may not do this: another model, another server.
+            // The key is valid, but lacks permission for the model or server.
             _ if error.status == Some(403) => Code::PermissionDenied,
             ErrorKind::RateLimited | ErrorKind::Quota => Code::ResourceExhausted,
             ErrorKind::Auth => Code::Unauthenticated,
@@ -73,12 +73,12 @@ impl Status {
         self.code == Code::Finished as i64
     }
 
-    /// Whether it goes on.
+    /// Whether it is running.
     pub fn is_running(&self) -> bool {
         self.code == Code::Running as i64
     }
 
-    /// As tracing endpoints and Eval Protocol write it.
+    /// The JSON of tracing endpoints and Eval Protocol.
     pub fn to_json(&self) -> Value {
         json!({"code": self.code, "message": self.message, "details": []})
     }

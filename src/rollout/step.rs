@@ -22,10 +22,10 @@ use crate::util::ca::CaBundle;
 /// The key of the repository for the tracing endpoint.
 pub const KEY: &str = "ROLLOUT_API_KEY";
 const USUAL_CONCURRENCY: usize = 16;
-/// What a command does not get to see.
+/// Variables hidden from a command.
 const HIDDEN: [&str; 4] = [KEY, "GITHUB_TOKEN", "GH_TOKEN", "ACTIONS_RUNTIME_TOKEN"];
-/// What a command gets from this program alone, as far as there is any: a key of the step's own under such a name would go to
-/// whatever host the dispatch names.
+/// Variables that only this program sets for a command: a key of the step under such a name would go to whatever host the
+/// dispatch names.
 const OURS: [&str; 4] =
     ["OPENAI_API_KEY", "OPENAI_BASE_URL", "FIREWORKS_API_KEY", "FW_TRACING_GATEWAY_BASE_URL"];
 
@@ -34,15 +34,15 @@ const OURS: [&str; 4] =
 pub struct StepOptions {
     /// The data set.
     pub dataset: Option<PathBuf>,
-    /// A command that runs a rollout instead of calls of the model.
+    /// A command that runs a rollout, instead of model calls.
     pub command: Option<String>,
-    /// The longest that the command may take.
+    /// The timeout of the command.
     pub command_timeout: Duration,
     /// Whether it may run in the container of the action.
     pub allow_commands: bool,
-    /// The longest that one call of the model may take.
+    /// The timeout of one model call.
     pub call_timeout: Duration,
-    /// Rollouts at once.
+    /// The most rollouts at once.
     pub max_concurrency: Option<NonZeroU32>,
     /// The certificates of private CAs to trust besides the system's, in PEM format.
     pub ca_pem: Vec<u8>,
@@ -52,7 +52,7 @@ pub struct StepOptions {
 pub async fn run_step(args: StepOptions, observer: Arc<dyn Observer>) -> anyhow::Result<Vec<RolloutResult>> {
     let env = Env::from_process();
     let path = env.get("GITHUB_EVENT_PATH").map(PathBuf::from).ok_or_else(|| {
-        Failure::new(Exit::Usage, "there is no event: `GITHUB_EVENT_PATH` is not set")
+        Failure::new(Exit::Usage, "no event: `GITHUB_EVENT_PATH` is not set")
             .hint("`rollout run` is a step of a workflow with `on: workflow_dispatch`")
     })?;
     let event = Event::read(&path)?;
@@ -74,11 +74,11 @@ pub async fn run_step(args: StepOptions, observer: Arc<dyn Observer>) -> anyhow:
     let key = choose_key(given, env.get(KEY).map(Secret::new), is_listed, &address, &*observer)?;
     let endpoint = Endpoint::new(address.base, key, &args.ca_pem)?;
 
-    let files = WorkDir::new().context("cannot make a temporary directory")?;
+    let files = WorkDir::new().context("cannot create a temporary directory")?;
     let worker = match worker(&args, &env, files.path(), &*observer) {
         Ok(worker) => worker,
         Err(error) => {
-            // Whoever waits for these rollouts is told, too.
+            // Report the failure to the client that waits for these rollouts.
             let status = Status::new(Code::Internal, format!("the runner repository: {error}"));
             for ids in &rollouts {
                 let _ = endpoint.report(ids, &status, json!({})).await;
@@ -106,19 +106,18 @@ pub async fn run_step(args: StepOptions, observer: Arc<dyn Observer>) -> anyhow:
     super::run(event, rollouts, options, stop).await
 }
 
-/// A command could reach the Docker engine of the machine from our container.
+/// In our container, a command could reach the machine's Docker engine.
 fn check_command(args: &StepOptions) -> Result<(), Failure> {
     if args.command.is_some() && actions::is_our_container() && !args.allow_commands {
-        let message =
-            "a command is not run in the container of the action, which can reach the Docker engine";
+        let message = "commands do not run in the action's container, which can reach the Docker engine";
         return Err(Failure::config(message).hint(
-            "run `run-evals rollout run --command …` in a `run:` step, or say `allow-commands: true`",
+            "run `run-evals rollout run --command …` in a `run:` step, or set `allow-commands: true`",
         ));
     }
     Ok(())
 }
 
-/// The owner's limits hold for rollouts as they do for batches, before anything is called.
+/// Applies the owner's limits to rollouts as to batches, before the first call.
 fn check_limits(
     policy: &Policy,
     event: &Event,
@@ -128,13 +127,13 @@ fn check_limits(
 ) -> Result<(), Failure> {
     policy.check_rollouts(worker.calls(rollouts))?;
     for index in 0..rollouts.len() {
-        // Without a list the key is the client's own, and so is the choice of the host.
+        // Without a list, the key is the client's own, and so is the choice of the host.
         if is_listed {
             for address in event.addresses(index)? {
                 policy.check_model_base_url("completion_params.base_url", &address)?;
             }
         }
-        // What makes no sense is told for its row alone, and calls nothing.
+        // An invalid row fails on its own and makes no call.
         let models = event.models(index).unwrap_or_default();
         models.iter().try_for_each(|model| policy.check_rollout_model(model))?;
     }
@@ -155,7 +154,7 @@ fn check_listed(is_listed: bool, address: &Address, what: &str) -> Result<(), Fa
     Err(Failure::config(message).hint(hint))
 }
 
-/// A client that has put the ids into the URL means the same rollout there.
+/// If the client put ids into the URL, they must be those of the same rollout.
 fn check_path(address: &Address, rollouts: &[Ids]) -> Result<(), Failure> {
     let Some(path) = &address.path else { return Ok(()) };
     let segment = path.split('/').nth(2).unwrap_or_default();
@@ -163,12 +162,12 @@ fn check_path(address: &Address, rollouts: &[Ids]) -> Result<(), Failure> {
     if rollouts.len() == 1 && rollouts.iter().any(fits) {
         return Ok(());
     }
-    let message = "`model_base_url` has the ids of another rollout in it";
+    let message = "`model_base_url` contains the ids of another rollout";
     Err(Failure::config(message)
-        .hint("send the base of the tracing endpoint alone; the ids are in `metadata`"))
+        .hint("send only the base of the tracing endpoint; the ids are in `metadata`"))
 }
 
-/// The key that the endpoint gets. One of the repository goes only where its owner says.
+/// The key for the endpoint. The repository's key goes only to hosts that its owner lists.
 fn choose_key(
     given: Option<Secret>,
     own: Option<Secret>,
@@ -180,7 +179,7 @@ fn choose_key(
     match (given, own) {
         (Some(key), _) => {
             observer.warning(&format!(
-                "the key came as the input `api_key`: inputs are not secret, everybody who can read this repository's runs can \
+                "the key came as the input `api_key`: inputs are not secret, everyone who can read this repository's runs can \
                  see it. It is used for `{host}` alone; leave it out and keep it as the secret `{KEY}` instead"
             ));
             Ok(Some(key))
@@ -190,8 +189,7 @@ fn choose_key(
             Ok(Some(key))
         }
         (None, None) => {
-            observer
-                .note("there is no key: neither as the input `api_key` nor as the secret of the repository");
+            observer.note("no key: neither the input `api_key` nor the repository secret is set");
             Ok(None)
         }
     }
@@ -213,7 +211,7 @@ fn worker(args: &StepOptions, env: &Env, files: &Path, observer: &dyn Observer) 
     };
     match (&args.command, dataset) {
         (Some(command), dataset) => {
-            // What was given to this program, and not to the agent.
+            // Variables meant for this program, not for the agent.
             let is_own = |name: &&str| {
                 let is_ours = name.starts_with("EP_") || OURS.contains(name);
                 name.starts_with("INPUT_") || HIDDEN.contains(name) || is_ours
@@ -233,7 +231,7 @@ fn worker(args: &StepOptions, env: &Env, files: &Path, observer: &dyn Observer) 
     }
 }
 
-/// The workflow run that this process is a step of; nothing of it is there on a person's own machine.
+/// The workflow run of this step; empty on a local machine.
 struct Step {
     repo: Option<String>,
     server_url: String,
@@ -247,7 +245,8 @@ impl Step {
         let get = |name: &str| env.get(name).map(str::to_owned);
         let event_name = get("GITHUB_EVENT_NAME").unwrap_or_else(|| "workflow_dispatch".to_owned());
         if event_name != "workflow_dispatch" {
-            let message = format!("the run was started by `{}`, not by a dispatch", printable(&event_name));
+            let message =
+                format!("the run was started by `{}`, not by `workflow_dispatch`", printable(&event_name));
             return Err(Failure::config(message).hint("`rollout run` serves `on: workflow_dispatch` only"));
         }
         let repo = get("GITHUB_REPOSITORY");
@@ -268,7 +267,7 @@ impl Step {
         })
     }
 
-    /// What the owner of the repository allows, as the default branch says, whatever branch runs.
+    /// The owner's policy on the default branch, whichever branch runs.
     async fn policy(&self, event: &Event, ca_pem: &[u8], system: Option<&Path>) -> anyhow::Result<Policy> {
         let Some(repo) = &self.repo else { return Ok(Policy::default()) };
         let ca = if ca_pem.is_empty() {

@@ -1,5 +1,5 @@
-//! The worker's own agent: it asks the model what the row says, turn by turn. What the endpoint has recorded already is not
-//! asked again.
+//! The worker's own agent: sends the row's messages to the model, turn by turn. It reuses answers that the endpoint has already
+//! recorded.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,23 +16,23 @@ use crate::model::{
 use crate::providers::{Call, CallError, Caller, Reply};
 use crate::runner::FailedAttempts;
 
-/// What a talk came to.
+/// The result of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Talked {
-    /// How many answers the conversation has.
+    /// The number of answers in the conversation.
     pub(super) turns: usize,
-    /// How many of them were asked for just now.
+    /// How many of them were called now.
     pub(super) called: usize,
 }
 
-/// An answer of the model, as far as the next turn needs it.
+/// The parts of a model answer that the next turn needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct ModelTurn {
     text: String,
     calls_tool: bool,
 }
 
-/// Asks all that a row says; `fields` are the fields of each call besides the messages.
+/// Runs the conversation of a row; `fields` are the fields of each call besides the messages.
 pub(super) async fn talk(
     row: &DatasetRow,
     fields: &Map<String, Value>,
@@ -64,7 +64,7 @@ pub(super) async fn talk(
         talked.turns += 1;
         if answer.calls_tool && talked.turns < turns.len() {
             return Err(invalid(format!(
-                "the model calls a tool in answer {} of {}, and the row goes on without a result of it; an agent that runs tools is a `--command`",
+                "the model calls a tool in answer {} of {}, but the row continues without its result; an agent that runs tools is a `--command`",
                 talked.turns,
                 turns.len()
             )));
@@ -74,7 +74,7 @@ pub(super) async fn talk(
     Ok(talked)
 }
 
-/// The messages of a row as chat completions have them, with the files that they refer to.
+/// The messages of a row in chat-completion format, with the files they refer to.
 fn said(row: &DatasetRow, caller: &Caller, files: &Path) -> Result<Vec<Value>, Status> {
     let (messages, attachments) = match &row.conversation {
         Conversation::Chat(messages) => return Ok(messages.clone()),
@@ -96,7 +96,7 @@ fn said(row: &DatasetRow, caller: &Caller, files: &Path) -> Result<Vec<Value>, S
     messages.ok_or_else(|| Status::new(Code::Internal, "the messages of the row cannot be encoded"))
 }
 
-/// The answer, after as many attempts as it takes.
+/// The answer, after as many attempts as needed.
 async fn ask(caller: &Caller, call: &Call) -> Result<ModelTurn, CallError> {
     let policy = RetryPolicy::default();
     let (mut attempt, mut failed) = (0, FailedAttempts::default());
@@ -123,7 +123,7 @@ fn calls_tool(message: &Value) -> bool {
         || message["function_call"].is_object()
 }
 
-/// The answer that was recorded to these very messages, files and images included.
+/// The recorded answer to exactly these messages, including files and images.
 fn recorded(earlier: &[Trace], messages: &[Value]) -> Option<ModelTurn> {
     let same = |trace: &&Trace| {
         trace.messages.len() == messages.len()
@@ -136,7 +136,7 @@ fn recorded(earlier: &[Trace], messages: &[Value]) -> Option<ModelTurn> {
 }
 
 fn is_same(theirs: &Value, ours: &Value) -> bool {
-    // An endpoint may write the same text in one piece or in several.
+    // An endpoint may write the same text in one part or in several.
     let text = |message: &Value| match &message["content"] {
         Value::String(text) => Some(text.clone()),
         Value::Array(parts) => parts
@@ -148,7 +148,7 @@ fn is_same(theirs: &Value, ours: &Value) -> bool {
     };
     let (said, asked) = (text(theirs), text(ours));
     let is_same = if asked.is_some() { said == asked } else { theirs["content"] == ours["content"] };
-    // Endpoints may write `null` where nothing was said.
+    // Endpoints may write `null` for missing fields.
     is_same
         && ["role", "tool_calls", "tool_call_id", "function_call", "name"]
             .iter()
@@ -170,7 +170,7 @@ fn target(endpoint: Endpoint, fields: &Map<String, Value>, timeout: Duration) ->
         timeout,
         price: None,
         dedupe: false,
-        // Calls of tools are only there.
+        // Tool calls are only in the raw response.
         keep_raw: true,
         budget_usd: None,
         allow_models: Vec::new(),

@@ -40,7 +40,7 @@ impl OpenBatch {
                 return Err(line.invalid(format!("duplicate id `{}`", request.id)).into());
             }
             if let Some(model) = request.params.model.as_deref().filter(|model| !target.allows_model(model)) {
-                let message = format!("the request chooses the model `{}`", printable(model));
+                let message = format!("the request selects the model `{}`", printable(model));
                 let hint = format!(
                     "target `{}` allows its own model, and those that its `allow_models` lists",
                     target.name

@@ -105,8 +105,7 @@ pub fn check_budget(target: &RunnerTarget, budget_usd: Option<f64>) -> Result<()
         return Ok(());
     }
     let message = format!("a budget needs a `price` in target `{}`", target.name);
-    let hint =
-        "add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out";
+    let hint = "add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or remove the budget";
     Err(Failure::config(message).hint(hint))
 }
 

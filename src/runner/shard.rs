@@ -42,7 +42,7 @@ impl Shard {
         options: &RunOptions,
         progress: &Progress,
     ) -> anyhow::Result<Self> {
-        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+        let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let (manifest, batch_sha256) = fetch(exchange, batch_id, options, temporary.path())?;
         let target = choose_target(&manifest)?;
         options.policy.check_batch(&manifest.target, &target, manifest.requests)?;
@@ -142,7 +142,7 @@ pub(super) fn settled_elsewhere(
     exchange: &LocalExchange,
     batch_id: &BatchId,
 ) -> anyhow::Result<Option<RunReport>> {
-    let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+    let temporary = WorkDir::new().context("cannot create a temporary directory")?;
     let options = RunOptions::default();
     let (manifest, batch_sha256) = fetch(exchange, batch_id, &options, temporary.path())?;
     let filter = RowFilter::read(&temporary.path().join("batch"), &manifest, batch_sha256)?;

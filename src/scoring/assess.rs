@@ -1,5 +1,5 @@
-//! Graded requests become the figures of a suite. The unit is the test: its trials say how reliable it is, not how
-//! many tests there are.
+//! Computes the figures of a suite from graded requests. The unit is the test: more trials show how reliable it is, but do not
+//! enlarge the suite.
 
 use std::collections::HashMap;
 
@@ -11,9 +11,9 @@ use crate::model::{
     TestState, Trial,
 };
 
-/// Fixed, so that the same results always come to the same figures.
+/// Fixed, so that the same results always give the same figures.
 const SEED: u64 = 0x7265_706f_7274;
-/// pass@k and pass^k are given up to this `k`.
+/// pass@k and pass^k are computed up to this `k`.
 const MOST_TRIES: u64 = 10;
 
 /// The trials of one test on one target.
@@ -24,7 +24,7 @@ pub(super) struct Group<'t> {
     pub(super) trials: Vec<&'t Trial>,
 }
 
-/// What the scores come to. There is no verdict yet, and no comparison.
+/// Summarizes the scores, without a verdict or a comparison.
 pub fn assess(suite: Option<String>, trials: &[Trial]) -> Evaluation {
     let groups = groups(trials);
     let mut targets: Vec<&str> = Vec::new();
@@ -52,7 +52,7 @@ pub fn assess(suite: Option<String>, trials: &[Trial]) -> Evaluation {
     }
 }
 
-/// The trials by target and test, in the order in which these first appear.
+/// The trials by target and test, in order of first appearance.
 pub(super) fn groups(trials: &[Trial]) -> Vec<Group<'_>> {
     let mut places: HashMap<(&str, &str), usize> = HashMap::new();
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -68,7 +68,7 @@ pub(super) fn groups(trials: &[Trial]) -> Vec<Group<'_>> {
 }
 
 impl Group<'_> {
-    /// Trials in the denominator, those that passed, and those without a grade.
+    /// The trials that count, those that passed, and those without a score.
     fn counts(&self) -> (u64, u64, u64) {
         let count = |status: ScoreStatus| {
             self.trials.iter().filter(|trial| trial.row.status == status).count() as u64
@@ -124,7 +124,7 @@ fn result(group: &Group<'_>) -> TestResult {
     }
 }
 
-/// What can be added up over targets.
+/// Figures that can be summed over targets.
 fn sums(targets: &[TargetFigures]) -> Figures {
     let mut all = Figures::default();
     for TargetFigures { figures: Figures { requests, tests, tokens, .. }, .. } in targets {
@@ -199,8 +199,8 @@ pub(super) fn figures<'g>(groups: impl Iterator<Item = &'g Group<'g>> + Clone) -
     }
 }
 
-/// The mean share of the tests. Its interval is Wilson's, for as many observations as the trials are worth: trials of one test
-/// resemble each other, so there are at least as many as tests and at most as many as trials.
+/// The mean pass rate of the tests, with Wilson's interval. Trials of one test are correlated, so the effective number of
+/// observations is between the number of tests and the number of trials.
 fn pass_rate(shares: &[f64], tries: u64) -> Estimate {
     let value = mean(shares);
     let error = standard_error(shares);
@@ -216,7 +216,7 @@ fn pass_rate(shares: &[f64], tries: u64) -> Estimate {
     }
 }
 
-/// For every number of trials from two on that some test has.
+/// For every number of trials, from two, that some test has.
 fn pass_at<'g>(groups: &(impl Iterator<Item = &'g Group<'g>> + Clone)) -> Vec<PassAt> {
     let most = groups.clone().map(|group| group.counts().0).max().unwrap_or(0).min(MOST_TRIES);
     (2..=most)

@@ -1,4 +1,4 @@
-//! Graders that are commands: what they read, and what their output means.
+//! Command graders: their input, and how their output is read.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -7,7 +7,7 @@ use super::row::Case;
 use super::{Ask, Given, Input, Need, Pending, failed, judged, scored, share};
 use crate::model::{Block, Check, CodeGrader, Content, Grader, GraderScore, GraderVerdict, Message, Role};
 
-/// An answer that is longer than this, as JSON, goes into a file.
+/// An answer whose JSON is longer is passed in a file.
 const LONGEST_OUTPUT: usize = 50_000;
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct Printed {
     verdict: Option<Value>,
 }
 
-/// Runs a command, and reads its grade.
+/// Runs a command and reads its grade.
 pub(super) fn grade(
     grader: &Grader,
     code: &CodeGrader,
@@ -51,7 +51,7 @@ pub(super) fn grade(
     Ok(GraderScore { reasoning, ..scored(grader, super::clamped(score), checks) })
 }
 
-/// A grade by exit code, and what the command printed.
+/// A grade from the exit code, with the output as evidence.
 fn exited(code: i32, printed: &str) -> Check {
     let evidence = match (code, printed) {
         (0, "") => None,
@@ -62,7 +62,7 @@ fn exited(code: i32, printed: &str) -> Check {
     Check { text: "the command exits with 0".to_owned(), passed: code == 0, evidence }
 }
 
-/// What a command that joins several grades printed.
+/// Reads the output of a command that combines several grades.
 pub(super) fn joined(grader: &Grader, stdout: &str) -> GraderScore {
     let printed = serde_json::from_str::<Printed>(stdout).ok();
     let (score, assertions, verdict) =
@@ -76,7 +76,7 @@ pub(super) fn joined(grader: &Grader, stdout: &str) -> GraderScore {
     judged(grader, score, verdict, checks(assertions.as_ref()))
 }
 
-/// The text that a command printed, where its exit code is 0.
+/// The output of a command, if its exit code is 0.
 pub(super) fn printed(given: Given) -> Result<String, String> {
     match given {
         Given::Ended { code: 0, stdout, .. } => Ok(super::text::trimmed(&stdout).to_owned()),
@@ -103,7 +103,7 @@ fn checks(value: Option<&Value>) -> Vec<Check> {
     value.and_then(Value::as_array).map(|checks| checks.iter().filter_map(one).collect()).unwrap_or_default()
 }
 
-/// What a grader reads: AgentV's keys.
+/// The input of a grader, with AgentV's keys.
 fn input(case: &Case<'_>, config: Value) -> Input {
     let mut json = common(case);
     let as_json = Value::from(case.answer).to_string();
@@ -120,7 +120,7 @@ fn input(case: &Case<'_>, config: Value) -> Input {
     Input { json: snake_case(Value::Object(json)), long_output: is_long.then_some(as_json) }
 }
 
-/// What the command of a prompt reads.
+/// The input of a prompt command.
 pub(super) fn prompt_input(case: &Case<'_>, config: Option<&Value>) -> Input {
     let mut json = common(case);
     json.insert("output".to_owned(), Value::from(case.answer));
@@ -129,12 +129,12 @@ pub(super) fn prompt_input(case: &Case<'_>, config: Option<&Value>) -> Input {
     Input { json: snake_case(Value::Object(json)), long_output: None }
 }
 
-/// What the command that joins several grades reads.
+/// The input of a command that combines several grades.
 pub(super) fn join_input(scores: &[GraderScore]) -> Input {
     Input { json: json!({"results": results(scores)}), long_output: None }
 }
 
-/// Grades by the names of their graders.
+/// Grades by grader name.
 pub(super) fn results(scores: &[GraderScore]) -> Map<String, Value> {
     let one = |score: &GraderScore| {
         json!({
@@ -169,7 +169,7 @@ fn common(case: &Case<'_>) -> Map<String, Value> {
     map
 }
 
-/// What the tool calls come to.
+/// A summary of the tool calls.
 fn trace_summary(case: &Case<'_>) -> Map<String, Value> {
     let calls = case.tool_calls();
     let (mut counts, mut durations) = (Map::new(), Map::new());
@@ -212,7 +212,7 @@ fn message(message: &Message) -> Value {
     json!({"role": role, "content": content})
 }
 
-/// Every key in snake case, however deep, but for those that begin with a large letter.
+/// Converts every key to snake case, at any depth, except those that start with a capital letter.
 fn snake_case(value: Value) -> Value {
     match value {
         Value::Array(items) => items.into_iter().map(snake_case).collect(),

@@ -1,5 +1,5 @@
-//! Results against a baseline, test by test: the same test of the same target (or of a chosen one), and the same
-//! replicate. Each target is compared on its own.
+//! Compares results with a baseline, test by test: the same test and trial of the same target (or of a chosen one). Each target is
+//! compared on its own.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -11,7 +11,7 @@ use crate::model::{
 };
 
 const SEED: u64 = 0x6261_7365_6c69_6e65;
-/// Smaller changes of a score are none.
+/// Smaller score changes are ignored.
 const LEAST_CHANGE: f64 = 0.005;
 
 /// The pairs of one test.
@@ -25,12 +25,12 @@ struct Pairs {
     is_graded: bool,
 }
 
-/// What results are compared with.
+/// The baseline of a comparison.
 #[derive(Debug, Clone, Copy)]
 pub struct Against<'a> {
     /// The baseline, as the user named it.
     pub baseline: &'a str,
-    /// The target of the baseline that every target is compared with; without it, the one of the same name.
+    /// The baseline target that every target is compared with; by default the one of the same name.
     pub target: Option<&'a str>,
     /// Whether the baseline is these results themselves: then `target` is not compared.
     pub is_own: bool,
@@ -62,7 +62,7 @@ pub fn compare(evaluation: &mut Evaluation, now: &[Trial], before: &[Trial], aga
         .map(|target| (target.target.clone(), of_target(&target.target)))
         .filter(|(_, pairs)| !pairs.is_empty())
         .collect();
-    // Each target gets its part of the level, so that the false-alarm rate of all together stays within it.
+    // Each target gets a part of the level, so that the overall false-alarm rate stays within it.
     let alpha = against.alpha / number(paired.len().max(1) as u64);
     let targets: Vec<TargetComparison> =
         paired.into_iter().map(|(target, pairs)| compare_target(target, &pairs, &before, alpha)).collect();
@@ -102,15 +102,15 @@ fn compare_target(
     }
 }
 
-/// What a test of these results has in the baseline.
+/// The baseline's counterpart of a test.
 enum Match<'b> {
-    /// Trials that both have, and the target of those in the baseline.
+    /// The trials of both, and the baseline's target.
     Pairs(&'b str, Pairs),
-    /// Itself, but no trials that can be compared.
+    /// The same test, but no comparable trials.
     Nothing,
-    /// Nothing: it is new.
+    /// None: the test is new.
     Added,
-    /// It is the baseline.
+    /// The test is the baseline itself.
     Own,
 }
 
@@ -141,7 +141,7 @@ struct Matched<'b> {
 fn match_up<'b>(now: &[Group<'_>], before: &'b [Group<'_>], against: Against<'_>) -> Matched<'b> {
     let before: Vec<&Group<'_>> =
         before.iter().filter(|group| against.target.is_none_or(|target| group.target == target)).collect();
-    // With one target on each side, a comparison of two models is meant, whatever their names.
+    // With one target on each side, compare them whatever their names.
     let by_test =
         against.target.is_some() || is_one_target(now.iter()) && is_one_target(before.iter().copied());
     let key = |group: &Group<'_>| {
@@ -166,10 +166,10 @@ fn match_up<'b>(now: &[Group<'_>], before: &'b [Group<'_>], against: Against<'_>
     Matched { tests, removed: removed.map(name).collect() }
 }
 
-/// Of the two tests, by pass and by score, either may find a regression, each at half the level: together they stay within it.
+/// Two tests, by pass and by score, may each find a regression, each at half the level, so that both together stay within it.
 struct Chances {
     pass_rate: Option<Chance>,
-    /// Absent where scores say no more than pass or fail.
+    /// Absent if scores say no more than pass or fail.
     score: Option<Chance>,
 }
 
@@ -180,7 +180,7 @@ impl Chances {
                 pairs.iter().map(|pair| part(pair)).map(|(before, now)| now - before).collect();
             sign_flip(&differences, alpha, SEED)
         };
-        // Trials of one test resemble each other: with several of them the test is the unit, not the trial.
+        // Trials of one test are correlated: with several of them the unit is the test, not the trial.
         let pass_rate = if pairs.iter().all(|pair| pair.count == 1) {
             let count = |order| {
                 pairs.iter().filter(|pair| pair.passed_now.cmp(&pair.passed_before) == order).count() as u64
@@ -202,7 +202,7 @@ impl Chances {
     }
 }
 
-/// Whether the results are worse than the baseline, beyond chance; what `compare` finds, without the figures around it.
+/// Whether the results are significantly worse than the baseline: the result of `compare` without the figures.
 #[cfg(test)]
 pub(super) fn is_regression(now: &[Trial], before: &[Trial], alpha: f64) -> bool {
     let before = assess::groups(before);
@@ -217,7 +217,7 @@ fn is_one_target<'g>(mut groups: impl Iterator<Item = &'g Group<'g>>) -> bool {
     groups.all(|group| Some(group.target) == first)
 }
 
-/// The trials that both have, of those that are in the denominator.
+/// The counted trials that both have.
 fn pair(before: &Group<'_>, now: &Group<'_>) -> Option<Pairs> {
     let counted = |trial: &&&Trial| trial.row.status != ScoreStatus::Skipped;
     let earlier: BTreeMap<u32, &Trial> =

@@ -1,4 +1,4 @@
-//! `composite`: one score of several.
+//! `composite`: combines several scores into one.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ These are the results of several graders:
 
 Decide on one score for all of them.";
 
-/// Grades with each member, and joins what they say.
+/// Grades with each member, and combines the results.
 pub(super) fn grade(
     scorer: &mut Scorer,
     grader: &Grader,
@@ -25,7 +25,7 @@ pub(super) fn grade(
     let mut scores = Vec::with_capacity(members.len());
     let mut is_pending = false;
     for (position, member) in members.iter().enumerate() {
-        // All are asked for before the first is waited for.
+        // Request all before waiting for the first.
         match scorer.grade(member, case, &format!("{place}.{position}"), ask) {
             Ok(score) => scores.push(score),
             Err(Pending) => is_pending = true,
@@ -77,7 +77,7 @@ pub(super) fn grade(
                 match command::printed(given) {
                     Ok(stdout) => command::joined(grader, &stdout),
                     Err(error) => {
-                        let text = format!("the command that joins the scores failed: {error}");
+                        let text = format!("the command that combines the scores failed: {error}");
                         let check = Check { text, passed: false, evidence: None };
                         judged(grader, 0.0, GraderVerdict::Fail, vec![check])
                     }
@@ -103,7 +103,7 @@ fn member_checks(scores: &[&GraderScore]) -> Vec<Check> {
     checks.map(|(name, check)| Check { text: format!("[{name}] {}", check.text), ..check.clone() }).collect()
 }
 
-/// Why a member could not grade, if one could not.
+/// Why a member could not grade, if so.
 fn error_of(score: &GraderScore) -> Option<String> {
     score.error.as_ref().map(|error| format!("{}: {error}", score.name))
 }

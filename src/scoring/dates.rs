@@ -1,4 +1,4 @@
-//! Days in texts, read as `new Date(text)` of V8 reads them in UTC, then by a few more forms.
+//! Days in texts, parsed like V8's `new Date(text)` in UTC, with a few more formats.
 
 use jiff::civil::Date;
 
@@ -7,7 +7,7 @@ use super::native_date::native;
 /// The months by their first letters.
 pub(super) const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
-/// The months, whole.
+/// The full names of the months.
 pub(super) const LONG_MONTHS: [&str; 12] = [
     "january",
     "february",
@@ -23,7 +23,7 @@ pub(super) const LONG_MONTHS: [&str; 12] = [
     "december",
 ];
 
-/// The day that a text names. `formats` tell how `01/02/2025` is meant where the text could mean either.
+/// The day in a text. `formats` resolve an ambiguous one such as `01/02/2025`.
 pub(super) fn day(text: &str, formats: Option<&[String]>) -> Option<Date> {
     let text = super::text::trimmed(text);
     if text.is_empty() {
@@ -32,7 +32,7 @@ pub(super) fn day(text: &str, formats: Option<&[String]>) -> Option<Date> {
     native(text).or_else(|| named(text)).or_else(|| numbered(text, formats))
 }
 
-/// `15-sept-2025`, whose month is longer than three letters or otherwise unknown to `native`.
+/// `15-sept-2025`, whose month `native` does not know.
 fn named(text: &str) -> Option<Date> {
     let [day, month, year] = parts(text, &['-'])?;
     let month = month.to_ascii_lowercase();
@@ -75,7 +75,7 @@ fn parts<'t>(text: &'t str, separators: &[char]) -> Option<[&'t str; 3]> {
     parts.try_into().ok()
 }
 
-/// A day by its numbers; one that does not exist is as many days later.
+/// A day from its numbers; an overflow moves to later days.
 pub(super) fn on(year: i64, month: i64, day: i64) -> Option<Date> {
     let months = year.checked_mul(12)?.checked_add(month - 1)?;
     let first = Date::new(

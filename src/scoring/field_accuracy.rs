@@ -1,4 +1,4 @@
-//! `field-accuracy`: data in an answer, field by field, against the expected data.
+//! `field-accuracy`: compares the data in an answer with the expected data, field by field.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{dates, json, judged, verdict};
 use crate::model::{Check, Field, FieldMatch, Grader, GraderScore, GraderVerdict};
 use crate::util::truncate::truncate;
 
-/// What came of one field.
+/// The result of one field.
 struct Compared {
     passed: bool,
     weight: f64,
@@ -45,7 +45,7 @@ pub(super) fn grade(
     judged(grader, score, verdict(score), checks)
 }
 
-/// What the last expected message of the model has for data.
+/// The data in the last expected message of the model.
 fn expected_data(expected: &[Value]) -> Option<Value> {
     expected.iter().rev().filter(|message| message["role"] == "assistant").find_map(
         |message| match &message["content"] {
@@ -66,7 +66,7 @@ fn compare(field: &Field, found: &Value, expected: &Value) -> Compared {
         return if *required {
             result(false, format!("{path} is missing, expected {}", short(&expected)))
         } else {
-            // It counts as right, and for nothing.
+            // It counts as correct, with weight 0.
             Compared { weight: 0.0, ..result(true, format!("{path} is missing, and optional")) }
         };
     };
@@ -94,7 +94,7 @@ fn compare(field: &Field, found: &Value, expected: &Value) -> Compared {
     }
 }
 
-/// What a field is, and what was expected of it.
+/// The value of a field, and the expected one.
 fn found_instead(path: &str, passed: bool, found: &Value, expected: &str) -> String {
     if passed {
         format!("{path} is {expected}")
@@ -103,7 +103,7 @@ fn found_instead(path: &str, passed: bool, found: &Value, expected: &str) -> Str
     }
 }
 
-/// The value at `a.b[0].c`; the length of a list has a name, as in JavaScript.
+/// The value at `a.b[0].c`; `length` is the length of a list, as in JavaScript.
 fn at_path(value: &Value, path: &str) -> Option<Value> {
     let mut current = value.clone();
     for part in path.split(['.', '[', ']']).filter(|part| !part.is_empty()) {
@@ -114,7 +114,7 @@ fn at_path(value: &Value, path: &str) -> Option<Value> {
             _ => return None,
         };
     }
-    // A text or a number alone has no fields.
+    // A string or number has no fields.
     let is_falsy =
         matches!(value, Value::Null | Value::Bool(false)) || value == "" || value.as_f64() == Some(0.0);
     (!is_falsy).then_some(current)
@@ -128,7 +128,7 @@ fn number(value: &Value) -> Option<f64> {
     }
 }
 
-/// The value as JavaScript would make a text of it.
+/// The value converted to text as in JavaScript.
 fn text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

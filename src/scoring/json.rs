@@ -1,14 +1,14 @@
-//! JSON in answers, as JavaScript would read it.
+//! JSON in answers, parsed as in JavaScript.
 
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
-/// Whether the text is JSON, to its end.
+/// Whether the whole text is JSON.
 pub(super) fn is_json(text: &str) -> bool {
     serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
-/// The JSON in a text that may have words or a fence around it; a `passed` that is nearly a boolean is made one.
+/// The JSON in a text that may surround it with words or a fence; repairs a `passed` that is almost a boolean.
 pub(super) fn in_text(text: &str) -> Option<Value> {
     let cleaned = text.replace("```json\n", "").replace("```json", "").replace("```", "");
     let cleaned = super::text::trimmed(&cleaned);
@@ -19,7 +19,7 @@ pub(super) fn in_text(text: &str) -> Option<Value> {
     serde_json::from_str(&repaired(blob)).ok()
 }
 
-/// The text with the values of `"passed"` that are words or strings made booleans: only `true` is true.
+/// The text with the values of `"passed"` that are words or strings turned into booleans: only `true` is true.
 fn repaired(text: &str) -> String {
     const KEY: &str = "\"passed\"";
     let mut out = String::with_capacity(text.len());
@@ -61,7 +61,7 @@ fn find_ignoring_case(text: &str, needle: &str) -> Option<usize> {
         .find(|at| text.get(*at..at + needle.len()).is_some_and(|part| part.eq_ignore_ascii_case(needle)))
 }
 
-/// Whether two values are equal, also deep inside; a number is its value, however it is written.
+/// Whether two values are deeply equal; numbers are compared by value.
 pub(super) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -74,7 +74,7 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// The value at `a.b.0`, dots alone; the length of a list has a name, as in JavaScript.
+/// The value at `a.b.0`, with dots only; `length` is the length of a list, as in JavaScript.
 pub(super) fn at_dots(map: &Map<String, Value>, path: &str) -> Option<Value> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let mut current = map.get(first)?.clone();
@@ -89,7 +89,7 @@ pub(super) fn at_dots(map: &Map<String, Value>, path: &str) -> Option<Value> {
     Some(current)
 }
 
-/// The number that a text begins with, as `parseFloat` reads it.
+/// The number at the start of a text, as parsed by `parseFloat`.
 pub(super) fn leading_number(text: &str) -> Option<f64> {
     let text = text.trim_start_matches(|c: char| c != '\u{85}' && (c.is_whitespace() || c == '\u{feff}'));
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);

@@ -1,4 +1,4 @@
-//! The verdict on results, and the exit code that it means.
+//! The verdict on results, and its exit code.
 
 use std::collections::BTreeSet;
 
@@ -7,23 +7,23 @@ use crate::model::{
 };
 use crate::util::figures::{counted, percent, percents_apart, thousands};
 
-/// What is judged, and what fails the command.
+/// What to judge, and which problems fail the command.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Gate {
-    /// What fails the command; the default without it.
+    /// The problems that fail the command, if not the default.
     pub fail_on: Option<BTreeSet<ProblemKind>>,
-    /// Whether a baseline was named.
+    /// Whether a baseline was given.
     pub has_baseline: bool,
     /// Whether the command line or the suite sets a threshold.
     pub has_threshold: bool,
-    /// The share of trials that must pass, over the tests of each target; without it every trial must.
+    /// The share of trials that must pass, over the tests of each target; by default all.
     pub min_pass_rate: Option<f64>,
     /// Whether a regression is accepted, because the results become the baseline.
     pub accepts_regression: bool,
 }
 
 impl Gate {
-    /// What fails the command by default, and is a problem in any case.
+    /// The problems that fail the command by default, and are always reported.
     fn default_kinds(&self) -> BTreeSet<ProblemKind> {
         let mut kinds = BTreeSet::from([ProblemKind::Incomplete]);
         if self.has_baseline {
@@ -49,8 +49,8 @@ impl Gate {
     }
 }
 
-/// Gives the verdict, and returns the exit code that it means. An error takes precedence over a failure: what is missing may be the
-/// reason.
+/// Sets the verdict and returns its exit code. An error takes precedence over a failure: missing responses may be its
+/// cause.
 pub fn judge(evaluation: &mut Evaluation, trials: &[Trial], gate: &Gate) -> Exit {
     let mut problems: Vec<Problem> = Vec::new();
     let mut add = |kind: ProblemKind, message: String| {
@@ -68,7 +68,7 @@ pub fn judge(evaluation: &mut Evaluation, trials: &[Trial], gate: &Gate) -> Exit
             add(ProblemKind::Regression, message);
         }
         if comparison.pairs == 0 && is_graded {
-            // A gate that has nothing to judge must not let anything through.
+            // A gate without anything to judge must not pass.
             let message = "nothing was compared: the baseline has none of the graded tests".to_owned();
             let fails = gate.fails(ProblemKind::Regression);
             problems.push(Problem { kind: ProblemKind::Incomplete, message, fails });
@@ -102,7 +102,7 @@ pub fn judge(evaluation: &mut Evaluation, trials: &[Trial], gate: &Gate) -> Exit
     exit
 }
 
-/// What is missing.
+/// The missing responses and scores.
 fn errors(trials: &[Trial]) -> Option<String> {
     let errors = trials.iter().filter(|trial| trial.row.status == ScoreStatus::Error).count();
     let open = trials.iter().filter(|trial| trial.is_open).count();
@@ -135,7 +135,7 @@ fn regression(comparison: &Comparison) -> Option<String> {
     (!drops.is_empty()).then(|| format!("worse than the baseline: {}", drops.join(", ")))
 }
 
-/// The targets that do not reach the pass rate. Rival targets are judged each on its own.
+/// The targets below the pass rate. Each target is judged on its own.
 fn low_targets(targets: &[TargetFigures], min_pass_rate: Option<f64>) -> Vec<String> {
     let several = targets.len() > 1;
     let low = |TargetFigures { target, figures }: &TargetFigures| {

@@ -1,4 +1,4 @@
-//! Graders that ask a model.
+//! LLM graders.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,11 +8,11 @@ use super::{Ask, Given, Need, Pending, command, failed, json, judged, prompts, s
 use crate::model::{Check, Grader, GraderScore, GraderVerdict, LlmGrader, Prompt, Rubric};
 use crate::util::truncate::truncate;
 
-/// The most checks that are kept of an answer without rubrics.
+/// The most checks kept of a grade without rubrics.
 const MOST_CHECKS: usize = 8;
-/// How often a model is asked for a grade that can be read.
+/// How often a model is called for a readable grade.
 const ATTEMPTS: u32 = 2;
-/// How much of an answer that cannot be read is repeated.
+/// How much of an unreadable grade is repeated to the model.
 const LONGEST_EXCERPT: usize = 200;
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct Free {
     score: f64,
     #[serde(default)]
     assertions: Option<Vec<FreeCheck>>,
-    /// Any figures; what they are is not looked at, only that they have a name.
+    /// Any figures; only their names are checked.
     #[serde(default, rename = "details")]
     _details: Option<serde_json::Map<String, Value>>,
     #[serde(default)]
@@ -57,7 +57,7 @@ struct RangeCheck {
     reasoning: Option<String>,
 }
 
-/// Asks a model, and reads its grade.
+/// Calls a model and reads its grade.
 pub(super) fn grade(
     grader: &Grader,
     llm: &LlmGrader,
@@ -121,15 +121,15 @@ pub(super) fn grade(
         let need = Need::Model { system, prompt, temperature, target };
         asked = ask(&format!("{place}.again"), need).ok_or(Pending)?;
     }
-    Ok(failed(grader, "the grade cannot be read"))
+    Ok(failed(grader, "the grade is unreadable"))
 }
 
-/// What a model said, or why it did not.
+/// The model's reply, or why there is none.
 pub(super) fn said(given: Given) -> Result<String, String> {
     match given {
         Given::Text(text) => Ok(text),
-        Given::Failed(error) => Err(format!("the model that grades gave no answer: {error}")),
-        Given::Ended { .. } => Err("the model that grades gave no answer".to_owned()),
+        Given::Failed(error) => Err(format!("the grading model gave no answer: {error}")),
+        Given::Ended { .. } => Err("the grading model gave no answer".to_owned()),
     }
 }
 
@@ -146,7 +146,7 @@ pub(super) fn free(grader: &Grader, answer: &str) -> Result<GraderScore, String>
     Ok(GraderScore { reasoning, ..scored(grader, score, checks.collect()) })
 }
 
-/// A grade by rubrics: each is satisfied or not, by its weight. Rubrics that the answer leaves out do not count, as in AgentV.
+/// A grade by rubrics: each is satisfied or not, by weight. Rubrics that the grade leaves out do not count, as in AgentV.
 fn rubrics(grader: &Grader, rubrics: &[Rubric], answer: &str) -> Result<GraderScore, String> {
     let Checks::<RubricCheck> { checks, overall_reasoning } = read(answer)?;
     let Some(reasoning) = overall_reasoning else {
@@ -216,7 +216,7 @@ fn joined(
 fn read<T: for<'de> Deserialize<'de>>(answer: &str) -> Result<T, String> {
     let value = json::in_text(answer).ok_or_else(|| "the grade is not JSON".to_owned())?;
     serde_json::from_value(value)
-        .map_err(|error| format!("the grade has another form than was asked for ({error})"))
+        .map_err(|error| format!("the grade does not have the requested format ({error})"))
 }
 
 fn excerpt(text: &str) -> String {

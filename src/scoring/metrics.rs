@@ -1,4 +1,4 @@
-//! Graders that look at what an answer took.
+//! Graders that check the time, cost and tokens of an answer.
 
 use super::row::Case;
 use super::{passed_or_not, scored, share};
@@ -6,14 +6,14 @@ use crate::model::{
     Check, Grader, GraderScore, GraderVerdict, MetricLimits, TokenLimits, TokenUsage, ToolCall,
 };
 
-/// What an answer took.
+/// The time, cost and tokens of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Taken {
     /// Milliseconds.
     pub duration_ms: u64,
-    /// Dollars, where there is a price.
+    /// Dollars, if there is a price.
     pub cost_usd: Option<f64>,
-    /// Tokens, where they were counted.
+    /// Tokens, if they were counted.
     pub tokens: Option<TokenUsage>,
 }
 
@@ -52,11 +52,11 @@ pub(super) fn token_usage(grader: &Grader, limits: TokenLimits, taken: Taken) ->
     super::judged(grader, if passed { 1.0 } else { 0.0 }, verdict, checks)
 }
 
-/// Tools that only look around, in AgentV's words.
+/// AgentV's names of exploring tools.
 const EXPLORING: [&str; 10] =
     ["read", "grep", "glob", "search", "list", "Read", "Grep", "Glob", "WebSearch", "WebFetch"];
 
-/// The share of limits that hold. An answer of a batch is one call of a model.
+/// The share of limits that are met. An answer in a batch is one model call.
 pub(super) fn execution(grader: &Grader, limits: &MetricLimits, case: &Case<'_>) -> GraderScore {
     let (taken, calls) = (case.taken, case.tool_calls());
     let tokens = taken.tokens.map(|usage| float(usage.input) + float(usage.output));
@@ -90,7 +90,7 @@ fn at_most(what: &str, is: Option<f64>, most: f64) -> Check {
     Check { text: format!("{found}, at most {most}{}", allowed(passed)), passed, evidence: None }
 }
 
-/// Says of a limit that it does not hold.
+/// The suffix for a limit that is exceeded.
 fn allowed(passed: bool) -> &'static str {
     if passed { "" } else { " allowed" }
 }

@@ -1,12 +1,12 @@
-//! What an answer is worth: pure functions from a test, its answer and what was asked about it to scores, as AgentV has them.
+//! Scores answers: pure functions from a test and its answer to AgentV's scores.
 //!
-//! `row` grades a whole answer and joins what its graders say. `text`, `json`, `field_accuracy` (with `dates`, and `native_date` for
-//! what V8 makes of them), `metrics` and `trajectory` look at the answer alone. The others need something from outside, a model's word or a
-//! command's, and ask for it through `Need`: `llm` writes the `prompts` and reads what comes back, `command` does the same for
-//! commands, `composite` joins several.
+//! `row` grades a whole answer and combines its graders. `text`, `json`, `field_accuracy` (with `dates`, and `native_date` for V8's
+//! date parsing), `metrics` and `trajectory` only need the answer. The others need the output of a model or a command, and request
+//! it through `Need`: `llm` writes the `prompts` and reads the replies, `command` does the same for commands, `composite` combines
+//! several.
 //!
-//! From scores to a verdict: `assess` sums up, `compare` holds results against a baseline, `judge` says whether they are good
-//! enough. `fields` does the same for skills: the fields of their answers, counted, come to an entry of the leaderboard. `ranking` holds models against each other. `stats` has the formulas; all that is random in it is seeded, so that the same results always come to the same figures.
+//! From scores to a verdict: `assess` sums up, `compare` compares results with a baseline, `judge` decides whether they are good
+//! enough. `fields` scores skills: it counts the fields of their answers and makes leaderboard entries. `ranking` compares models. `stats` has the formulas; everything random is seeded, so that the same results always give the same figures.
 
 mod assess;
 mod command;
@@ -42,76 +42,76 @@ pub use self::prompts::question;
 pub use self::ranking::{Estimate, PairedCases, mean_of_shares};
 pub use self::row::Scorer;
 
-/// What must be reached to pass where nobody says otherwise.
+/// The threshold to pass, by default.
 pub const DEFAULT_THRESHOLD: f64 = 0.8;
 
 /// Something that a grader needs from outside.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Need<'g> {
-    /// The word of a model.
+    /// A model's reply.
     Model {
-        /// What it must answer like.
+        /// The system prompt.
         system: &'static str,
-        /// What it is asked.
+        /// The user prompt.
         prompt: String,
-        /// How much its words may vary.
+        /// The sampling temperature.
         temperature: Option<f64>,
         /// The target that the grader itself names.
         target: Option<&'g str>,
     },
-    /// What a command prints.
+    /// A command's output.
     Command {
         /// The command and its arguments.
         argv: Vec<String>,
-        /// Where it runs.
+        /// Its working directory.
         cwd: &'g Path,
-        /// What it reads.
+        /// Its input.
         input: Input,
     },
 }
 
-/// What a command reads from its stdin.
+/// The stdin of a command.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input {
     /// The JSON; without the answer if that is long.
     pub json: serde_json::Value,
-    /// A long answer, as JSON: it goes into a file, which `output_path` of the JSON names.
+    /// A long answer, as JSON: it is passed in a file, named by `output_path` of the JSON.
     pub long_output: Option<String>,
 }
 
-/// What came back.
+/// The result of a need.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Given {
-    /// A model said this.
+    /// A model's reply.
     Text(String),
-    /// A command ended.
+    /// A command's result.
     Ended {
-        /// With this code.
+        /// Its exit code.
         code: i32,
-        /// What it printed.
+        /// Its stdout.
         stdout: String,
-        /// The last of what it wrote to stderr.
+        /// The end of its stderr.
         stderr: String,
     },
-    /// There is no answer, and why.
+    /// The request failed, with the reason.
     Failed(String),
 }
 
-/// Answers needs by the place of the grader that has them: `0`, or `2.1` for the second member of the third grader.
-/// Nothing where the answer is not here yet.
+/// Answers needs by the position of their grader: `0`, or `2.1` for the second member of the third grader.
+/// `None` while the result is pending.
 pub type Ask<'a> = dyn FnMut(&str, Need<'_>) -> Option<Given> + 'a;
 
-/// What a grader needs is not here yet.
+/// The result of a need is not available yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pending;
 
-/// A grader's score with the verdict that it means.
+/// A grader's score, with the verdict derived from it.
 fn scored(grader: &Grader, score: f64, checks: Vec<Check>) -> GraderScore {
     judged(grader, score, verdict(score), checks)
 }
 
-/// A grader's score with a verdict of its own.
+/// A grader's score, with a given verdict.
 fn judged(grader: &Grader, score: f64, verdict: GraderVerdict, checks: Vec<Check>) -> GraderScore {
     GraderScore {
         name: grader.name.clone(),
@@ -132,13 +132,13 @@ fn failed(grader: &Grader, message: impl Into<String>) -> GraderScore {
     GraderScore { error: Some(message.into()), ..judged(grader, 0.0, GraderVerdict::Skip, Vec::new()) }
 }
 
-/// One check that is all or nothing.
+/// A single check that passes or fails.
 fn passed_or_not(grader: &Grader, passed: bool, text: String) -> GraderScore {
     let verdict = if passed { GraderVerdict::Pass } else { GraderVerdict::Fail };
     judged(grader, if passed { 1.0 } else { 0.0 }, verdict, vec![Check { text, passed, evidence: None }])
 }
 
-/// The verdict that a grader's score means; the threshold of the test is for its whole score.
+/// The verdict of a grader's score; the threshold of the test applies to the combined score.
 fn verdict(score: f64) -> GraderVerdict {
     if score >= DEFAULT_THRESHOLD { GraderVerdict::Pass } else { GraderVerdict::Fail }
 }

@@ -1,4 +1,4 @@
-//! `new Date(text)` as V8 has it, in UTC: ISO first, then whatever looks like a date.
+//! V8's `new Date(text)`, in UTC: ISO first, then anything that looks like a date.
 
 use jiff::civil::Date;
 
@@ -20,7 +20,7 @@ const ZONES: [(&str, i64); 12] = [
     ("pdt", -7),
 ];
 
-/// What a text is made of.
+/// A token of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Token<'t> {
     Number { value: i64, length: usize },
@@ -36,7 +36,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         let length = |is: fn(char) -> bool| rest.find(|c: char| !is(c)).unwrap_or(rest.len());
         let (token, length) = if c.is_ascii_digit() {
             let length = length(|c| c.is_ascii_digit());
-            // More digits than a date needs are as good as their first nine.
+            // More digits than a date needs are truncated.
             let value = rest[..length.min(9)].parse().unwrap_or(0);
             (Token::Number { value, length }, length)
         } else if c.is_ascii_alphabetic() {
@@ -53,7 +53,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-/// The parts of a date as they are found.
+/// The parts of a date found so far.
 #[derive(Debug, Default)]
 struct Found {
     numbers: Vec<i64>,
@@ -64,7 +64,7 @@ struct Found {
     zone: Option<i64>,
 }
 
-/// The forms that V8 knows.
+/// The formats that V8 knows.
 pub(super) fn native(text: &str) -> Option<Date> {
     let tokens = tokens(text);
     if let Some(date) = iso(&tokens) {
@@ -177,7 +177,7 @@ impl Found {
         self.in_utc(on(year, month, day)?)
     }
 
-    /// The day in UTC, once time and zone are taken into account.
+    /// The day in UTC, with time and zone applied.
     fn in_utc(&self, day: Date) -> Option<Date> {
         let part = |position: usize| self.time.get(position).copied().unwrap_or(0);
         let (mut hour, minute, second) = (part(0), part(1), part(2));
@@ -196,7 +196,7 @@ impl Found {
     }
 }
 
-/// `2025-01-15`, with or without a time; nothing if the text has another form.
+/// `2025-01-15`, with or without a time; `None` for another format.
 fn iso(tokens: &[Token<'_>]) -> Option<Date> {
     let number = |at: usize, digits: usize| match tokens.get(at) {
         Some(Token::Number { value, length }) if *length == digits => Some(*value),
@@ -216,7 +216,7 @@ fn iso(tokens: &[Token<'_>]) -> Option<Date> {
     if !matches!(tokens.get(length), Some(Token::Word("T" | "t"))) || !legal(month, day) {
         return None;
     }
-    // The time is that of the other forms; only what it is glued to differs.
+    // The time is parsed as in the other formats; only its separator differs.
     let mut rest = vec![Token::Blank];
     rest.extend_from_slice(&tokens[length + 1..]);
     let mut found = Found::default();

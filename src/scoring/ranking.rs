@@ -1,20 +1,20 @@
-//! Models against each other over several skills: means with their intervals, and whether a difference is more than chance.
+//! Ranks models over several skills: means with intervals, and whether a difference is significant.
 
 use super::stats::{length, mean, sign_flip, standard_error};
 
-/// The level of all comparisons together.
+/// The significance level of all comparisons together.
 const LEVEL: f64 = 0.05;
-/// Differences below so many standard deviations of the sign test are never drawn for.
+/// Below this many standard deviations of the sign test, no samples are drawn.
 const LEAST_Z: f64 = 1.6;
-/// Below this level, draws cannot tell, and only the bound decides.
+/// Below this level, sampling is too coarse, and only the bound decides.
 const LEAST_LEVEL: f64 = 1e-4;
 const Z95: f64 = 1.959_963_984_540_054;
 
 /// A value and its 95 % interval.
 pub type Estimate = (f64, [f64; 2]);
 
-/// The mean of shares, each of the same weight, with the interval that their intervals give (MOVER, Zou and Donner 2008). A share
-/// without an interval is of one case and says nothing about others: it may be anything from 0 to 1.
+/// The unweighted mean of shares, with the interval derived from theirs (MOVER, Zou and Donner 2008). A share without an interval
+/// comes from one case and may be anything from 0 to 1.
 pub fn mean_of_shares(shares: &[Estimate]) -> Option<Estimate> {
     if shares.is_empty() {
         return None;
@@ -43,7 +43,7 @@ impl PairedCases {
         (!means.is_empty()).then(|| mean(&means))
     }
 
-    /// The 95 % interval of the mean, by the spread of the cases within the skills; nothing where a skill has one case only.
+    /// The 95 % interval of the mean, by the spread of the cases within the skills; `None` if a skill has only one case.
     pub fn interval(&self) -> Option<[f64; 2]> {
         let difference = self.difference()?;
         let errors: Option<Vec<f64>> = self.skills.iter().map(|cases| standard_error(cases)).collect();
@@ -52,8 +52,8 @@ impl PairedCases {
         Some([(difference - half).max(-1.0), (difference + half).min(1.0)])
     }
 
-    /// Whether the difference is more than chance, as one of so many comparisons (Bonferroni). The test flips the signs of the
-    /// differences; where Hoeffding's bound of it decides, nothing is drawn.
+    /// Whether the difference is significant, as one of this many comparisons (Bonferroni). A sign-flip test; no samples are drawn if
+    /// Hoeffding's bound decides.
     pub fn is_significant(&self, comparisons: usize, seed: u64) -> bool {
         let level = LEVEL / length(comparisons.max(1));
         let weight = |cases: &Vec<f64>| 1.0 / length(cases.len().max(1));

@@ -1,4 +1,4 @@
-//! A whole answer: its graders one after the other, and one score of what they say.
+//! Grades a whole answer: all its graders, combined into one score.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,24 +16,24 @@ use crate::model::{
 use crate::util::js_regex::Pattern;
 use crate::util::schema_check::{Fit, SchemaCheck};
 
-/// How many patterns and schemas are kept ready.
+/// How many compiled patterns and schemas are cached.
 const MOST_READY: usize = 256;
 
-/// An answer and what it answers.
+/// An answer and its test.
 pub struct Case<'c> {
     /// The test.
     pub test: &'c TestCase,
-    /// What the model said.
+    /// The model's answer.
     pub answer: &'c str,
-    /// The turns that it was said in, with their tool calls.
+    /// The turns of the answer, with their tool calls.
     pub turns: &'c [OutputMessage],
-    /// What that took.
+    /// Its time, cost and tokens.
     pub taken: Taken,
     question: &'c dyn Fn() -> String,
 }
 
 impl Case<'_> {
-    /// What the model was asked, as one text.
+    /// The input as one text.
     pub(super) fn question(&self) -> String {
         (self.question)()
     }
@@ -44,7 +44,7 @@ impl Case<'_> {
     }
 }
 
-/// Grades answers; patterns and schemas are made ready once.
+/// Grades answers; compiles each pattern and schema once.
 #[derive(Default)]
 pub struct Scorer {
     patterns: HashMap<(String, String), Arc<Pattern>>,
@@ -52,8 +52,8 @@ pub struct Scorer {
 }
 
 impl Scorer {
-    /// Grades what came of a request. `threshold` is what a test must reach that does not say so itself; `question` is what the
-    /// model was asked.
+    /// Grades the response to a request. `threshold` is the default for tests without one; `question` is the model's
+    /// input.
     pub fn row(
         &mut self,
         test: &TestCase,
@@ -92,7 +92,7 @@ impl Scorer {
         } else {
             let mut is_pending = false;
             for (position, grader) in graders.iter().enumerate() {
-                // All are asked for before the first is waited for.
+                // Request all before waiting for the first.
                 match self.grade(grader, &case, &position.to_string(), ask) {
                     Ok(score) => row.scores.push(if grader.negate { negated(score) } else { score }),
                     Err(Pending) => is_pending = true,
@@ -212,7 +212,7 @@ impl Scorer {
     }
 }
 
-/// A test that brings no graders is graded by a model, by its criteria.
+/// A test without graders is graded by a model, by its criteria.
 fn default_grader() -> Grader {
     Grader {
         name: "llm-grader".to_owned(),
@@ -224,7 +224,7 @@ fn default_grader() -> Grader {
     }
 }
 
-/// The opposite of what a grader says.
+/// Inverts a grader's result.
 fn negated(score: GraderScore) -> GraderScore {
     if score.error.is_some() {
         return score;
@@ -234,7 +234,7 @@ fn negated(score: GraderScore) -> GraderScore {
         GraderVerdict::Fail => GraderVerdict::Pass,
         GraderVerdict::Skip => GraderVerdict::Skip,
     };
-    // The text says what the response is like; what was asked for is the opposite.
+    // The text describes the response, but the opposite was expected.
     let opposite = |check: Check| {
         let text = if check.passed { format!("unexpected: {}", check.text) } else { check.text };
         Check { text, passed: !check.passed, evidence: check.evidence }
@@ -243,7 +243,7 @@ fn negated(score: GraderScore) -> GraderScore {
     GraderScore { score: super::clamped(1.0 - score.score), verdict, assertions, ..score }
 }
 
-/// One score of all: the mean by weight, and nothing where a required grader is too low.
+/// The combined score: the weighted mean, or 0 if a required grader is too low.
 fn join(row: &mut ScoreRow, graders: &[Arc<Grader>]) {
     if let Some((grader, message)) =
         row.scores.iter().find_map(|score| Some((&score.name, score.error.as_ref()?)))

@@ -1,8 +1,8 @@
-//! Rows made by hand, for the tests of this folder.
+//! Hand-made rows for the tests of this folder.
 
 use crate::model::{ScoreRow, ScoreStatus, Trial, request_id};
 
-/// A try with the score that its status implies.
+/// A trial with the score that its status implies.
 pub(super) fn trial(target: &str, test_id: &str, replicate: u32, status: ScoreStatus) -> Trial {
     let score = if status == ScoreStatus::Passed { 1.0 } else { 0.0 };
     Trial {
@@ -24,7 +24,7 @@ pub(super) fn trial(target: &str, test_id: &str, replicate: u32, status: ScoreSt
     }
 }
 
-/// A try with this score, which passes from 0.5 on.
+/// A trial with this score, which passes from 0.5 on.
 pub(super) fn scored(test_id: &str, replicate: u32, score: f64) -> Trial {
     let status = if score >= 0.5 { ScoreStatus::Passed } else { ScoreStatus::Failed };
     let mut trial = trial("gpt", test_id, replicate, status);

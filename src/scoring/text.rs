@@ -1,8 +1,8 @@
-//! Graders that look at the text of an answer.
+//! Graders that check the text of an answer.
 
 use crate::model::Which;
 
-/// Whether a response contains what it should, and what it contains or lacks.
+/// Whether a response contains the expected texts, and which it contains or lacks.
 pub(super) fn contains(answer: &str, which: Which, ignore_case: bool, values: &[String]) -> (bool, String) {
     let folded = if ignore_case { &*answer.to_lowercase() } else { answer };
     let has = |value: &String| {
@@ -20,14 +20,14 @@ pub(super) fn contains(answer: &str, which: Which, ignore_case: bool, values: &[
     (passed, format!("{how} {}{case}", quoted.join(", ")))
 }
 
-/// A check with the words for both outcomes.
+/// A check with the wording for both outcomes.
 pub(super) fn check(passed: bool, holds: &str, fails: &str, value: &str) -> (bool, String) {
     (passed, format!("{} {value}", if passed { holds } else { fails }))
 }
 
-/// The text without what JavaScript takes for blank at its ends.
+/// The text, trimmed as in JavaScript.
 pub(super) fn trimmed(text: &str) -> &str {
-    // Unicode counts U+0085 as blank and U+FEFF not; JavaScript has it the other way round.
+    // Unicode counts U+0085 as blank but not U+FEFF; JavaScript does the opposite.
     text.trim_matches(|c: char| c != '\u{85}' && (c.is_whitespace() || c == '\u{feff}'))
 }
 

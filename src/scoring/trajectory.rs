@@ -1,4 +1,4 @@
-//! `tool-trajectory`: the tool calls of an answer against those that are expected, counted as AgentV counts them.
+//! `tool-trajectory`: compares the tool calls of an answer with the expected ones, counted as in AgentV.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{json, scored, share};
 use crate::model::{ArgsMatch, CallOrder, Check, ExpectedCall, Grader, GraderScore, ToolCall, Trajectory};
 
-/// Checks and how many points they are worth.
+/// Checks and their points.
 #[derive(Default)]
 struct Tally {
     checks: Vec<Check>,
@@ -55,7 +55,7 @@ fn in_order(expected: &[ExpectedCall], calls: &[&ToolCall]) -> Tally {
     for (position, wanted) in expected.iter().enumerate() {
         let tool = &wanted.tool;
         let found = calls[next..].iter().position(|call| call.tool == *tool).map(|offset| next + offset);
-        // A call with other arguments is used up too, and where there is none, all calls are.
+        // A call with other arguments is consumed, too; without one, all calls are.
         next = found.map_or(calls.len(), |found| found + 1);
         match found {
             Some(at) if args_fit(wanted, calls[at]) => {
@@ -129,7 +129,7 @@ fn subset(expected: &[ExpectedCall], calls: &[&ToolCall]) -> Tally {
     tally
 }
 
-/// A limit of time is a point of its own: lost with its call, and left out where nobody knows how long the call took.
+/// A time limit is a separate point: lost with its call, and skipped if the duration is unknown.
 fn duration(tally: &mut Tally, wanted: &ExpectedCall, call: Option<&ToolCall>) {
     let Some(most) = wanted.max_duration_ms else { return };
     match call.map(|call| call.duration_ms) {

@@ -44,13 +44,13 @@ pub struct App {
 }
 
 impl App {
-    /// Cancels a service job, and returns it: what was answered is kept, and nothing more is called.
+    /// Cancels a service job and returns it: responses are kept, and no more calls are made.
     pub fn cancel(&self, id: &str) -> Result<Job, Refusal> {
         let missing = || Refusal::NotFound(format!("no job `{}`", log::short(id)));
         let id = id.parse().map_err(|_| missing())?;
         match self.jobs.cancel(&id).map_err(|error| {
             tracing::error!(job = %id, "{error:#}");
-            Refusal::Unavailable("the cancellation could not be written down here".to_owned())
+            Refusal::Unavailable("the service could not record the cancellation".to_owned())
         })? {
             Cancel::Accepted(job) => {
                 tracing::info!(job = %id, state = job.state.word(), "cancellation requested");

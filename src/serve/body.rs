@@ -19,7 +19,7 @@ pub async fn read_body(body: Body, most: usize) -> Result<Bytes, Refusal> {
         let source = std::error::Error::source(&error);
         match source.and_then(|source| source.downcast_ref::<LengthLimitError>()) {
             Some(_) => Refusal::TooLarge(most),
-            None => Refusal::Malformed("the body ends too early".to_owned()),
+            None => Refusal::Malformed("the body is incomplete".to_owned()),
         }
     })
 }

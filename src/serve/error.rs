@@ -17,7 +17,7 @@ pub enum Refusal {
     Unauthorized,
     /// The peer may not connect.
     Forbidden,
-    /// The token may only look.
+    /// The token is read-only.
     ReadOnly,
     NotFound(String),
     /// Method not allowed; these are legal.
@@ -70,11 +70,8 @@ impl Refusal {
             | Self::Unavailable(reason) => reason.clone(),
             Self::Unauthorized => "a valid token is needed: `Authorization: Bearer TOKEN`".to_owned(),
             Self::Forbidden => "this address may not connect".to_owned(),
-            Self::ReadOnly => {
-                "this token is read-only: it can look at everything, but start, change and cancel nothing"
-                    .to_owned()
-            }
-            Self::Method(legal) => format!("this path takes {legal}"),
+            Self::ReadOnly => "this token is read-only".to_owned(),
+            Self::Method(legal) => format!("this path accepts {legal}"),
             Self::Busy(Current { skill, started_at }) => {
                 format!("busy: evaluating `{skill}` since {started_at}")
             }

@@ -79,7 +79,7 @@ impl Evaluator {
         let workspace = (self.workspace)().map_err(|error| {
             tracing::error!("{error:#}");
             Refused::Answer(Refusal::Unavailable(format!(
-                "the service is not set up as it was: {}",
+                "the service's configuration has changed: {}",
                 reason(&error)
             )))
         })?;
@@ -137,19 +137,17 @@ impl Evaluator {
                     .await
                     .map_err(|failure| ended(&failure))?;
                 if published.branch.is_some() && published.pull_request_url.is_none() {
-                    // An unpublished result is a failure, because nobody could merge it.
+                    // An unpublished result is a failure, because it could not be merged.
                     return Err(Ended::Failed(truncate(&published.warnings.join("\n"), LONGEST_REASON)));
                 }
                 warnings.extend(published.warnings);
                 if published.branch.is_none() {
-                    warnings.push(
-                        "the leaderboard has the same entries already: there was nothing to publish"
-                            .to_owned(),
-                    );
+                    warnings
+                        .push("the leaderboard already has the same entries: nothing to publish".to_owned());
                 }
                 (pull_request, branch) = (published.pull_request_url, published.branch);
             }
-            _ => warnings.push("nothing was published: the service was told not to".to_owned()),
+            _ => warnings.push("nothing was published: publishing is turned off".to_owned()),
         }
         Ok(JobState::Completed { summary: summary(&evaluated, branch.as_deref()), pull_request, warnings })
     }

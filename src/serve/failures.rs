@@ -6,7 +6,7 @@ use crate::model::{CommitSha, Failure, ShaPrefix, is_obeyed};
 
 /// Reports the end of a job to GitHub: a job without a result opens the issue, a success closes it.
 pub(super) async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
-    // Whoever cancels a job knows of it, and neither the skill nor the service has failed.
+    // The person who cancelled knows, and neither the skill nor the service has failed.
     let is_cancelled = matches!(state, JobState::Cancelled { .. });
     if evaluator.report == ReportFailures::None || state.is_open() || is_cancelled {
         return;
@@ -17,9 +17,9 @@ pub(super) async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
         Err(error) => {
             let hint = error.downcast_ref::<Failure>().and_then(Failure::hint_text).unwrap_or_default();
             if has_no_result(state) {
-                tracing::error!(hint, "could not be told on GitHub: {error:#}");
+                tracing::error!(hint, "could not report the job on GitHub: {error:#}");
             } else {
-                tracing::warn!(hint, "could not be told on GitHub: {error:#}");
+                tracing::warn!(hint, "could not report the job on GitHub: {error:#}");
             }
         }
     }
@@ -41,7 +41,7 @@ async fn attempt(evaluator: &Evaluator, job: &Job, state: &JobState) -> anyhow::
             github.put_commit_comment(&repo, commit.as_str(), &mark, &body, failed).await
         }
         (ReportFailures::CommitComment, None) => {
-            tracing::warn!("the commit is not known: there is nothing to comment on");
+            tracing::warn!("the commit is unknown: no commit to comment on");
             Ok(None)
         }
         (ReportFailures::None, _) => Ok(None),
@@ -62,12 +62,11 @@ fn text(job: &Job, state: &JobState) -> String {
     let skill = &job.order.skill;
     let at = commit(job).map(|commit| format!(" at {commit}")).unwrap_or_default();
     let facts = format!(
-        "Job `{}`, replicates: {}, asked for at {}.",
+        "Job `{}`, replicates: {}, requested at {}.",
         job.job_id, job.order.replicates, job.started_at
     );
-    let rewritten = format!(
-        "Each failure of `{skill}` replaces this text, and the next evaluation of it that succeeds resolves it."
-    );
+    let rewritten =
+        format!("The next failure of `{skill}` replaces this text; the next success resolves it.");
     match state {
         JobState::Failed { reason } => format!(
             "The evaluation of `{skill}`{at} failed:\n\n{}\n\n{facts}\n\n{rewritten}\n",

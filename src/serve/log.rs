@@ -1,4 +1,4 @@
-//! The log: a JSON object a line, in a file a day; old files go by themselves.
+//! The log: one JSON object per line, one file per day; old files are deleted.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -28,33 +28,33 @@ use crate::util::truncate::truncate;
 
 const PREFIX: &str = "serve-";
 const SUFFIX: &str = ".jsonl";
-/// The longest path that is written down.
+/// The longest path that is logged.
 const LONGEST: usize = 200;
 
-/// What is written, and where.
+/// What is logged, and where.
 #[derive(Debug, Clone)]
 pub struct LogOptions {
-    /// Where to.
+    /// The destination.
     pub to: LogTo,
-    /// More than usual.
+    /// Whether to log debug events.
     pub verbose: bool,
 }
 
-/// Where the log goes.
+/// The destination of the log.
 #[derive(Debug, Clone)]
 pub enum LogTo {
-    /// To files in a directory, so many days.
+    /// Files in a directory.
     Files {
         /// The directory.
         dir: PathBuf,
         /// How many days are kept.
         keep_days: u32,
     },
-    /// To stderr, for whoever keeps logs there.
+    /// Stderr.
     Stderr,
 }
 
-/// Starts the log; there is one for the process.
+/// Starts the log, once per process.
 pub(super) fn start(options: &LogOptions) -> Result<(), Failure> {
     let sink = match &options.to {
         LogTo::Files { dir, keep_days } => Some(Files::open(dir, *keep_days, today())?),
@@ -63,13 +63,13 @@ pub(super) fn start(options: &LogOptions) -> Result<(), Failure> {
     let default = if options.verbose { "run_evals=debug" } else { "run_evals=info" };
     let filter = EnvFilter::try_from_env("RUN_EVALS_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let layer = JsonLines { files: sink.map(Mutex::new) };
-    // Only one log can be started in a process; a second one would be the first one's.
+    // A process can have only one log: keep the first.
     let _ = tracing_subscriber::registry().with(filter).with(layer).try_init();
     std::panic::set_hook(Box::new(|panic| tracing::error!("panic: {panic}")));
     Ok(())
 }
 
-/// The layer that writes down requests that nobody was asked a token for, for those who look closely.
+/// The layer that logs requests without authentication, at debug level.
 pub(super) async fn request(Peer(peer): Peer, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), short(request.uri().path()));
     let response = next.run(request).await;
@@ -77,12 +77,12 @@ pub(super) async fn request(Peer(peer): Peer, request: Request, next: Next) -> R
     response
 }
 
-/// The text, or its beginning if it is long.
+/// The text, truncated if it is long.
 pub(super) fn short(text: &str) -> String {
     truncate(text, LONGEST)
 }
 
-/// Writes each event as a line, with the fields of the spans around it: so the job stands on every line of a job.
+/// Writes each event as a line with the fields of its spans, so that every line of a job names the job.
 struct JsonLines {
     files: Option<Mutex<Files>>,
 }
@@ -115,7 +115,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
             .files
             .as_ref()
             .map(|files| files.lock().unwrap_or_else(PoisonError::into_inner).write(&text, today()));
-        // A full disk must not take the log with it.
+        // Keep logging when the disk is full.
         if !matches!(written, Some(Ok(()))) {
             stderr(&text);
         }
@@ -148,7 +148,7 @@ impl Visit for Fields {
     }
 }
 
-/// The file of today.
+/// The file of the current day.
 struct Files {
     dir: PathBuf,
     keep_days: u32,
@@ -160,7 +160,7 @@ impl Files {
     fn open(dir: &Path, keep_days: u32, day: Date) -> Result<Self, Failure> {
         let cannot = |error: std::io::Error| {
             Failure::config(format!("cannot write the log in `{}`: {error}", dir.display()))
-                .hint("`--log-dir` names another directory, `--log-stderr` takes none")
+                .hint("`--log-dir` sets another directory, `--log-stderr` needs none")
         };
         std::fs::create_dir_all(dir).map_err(cannot)?;
         let file = open(dir, day).map_err(cannot)?;
@@ -178,7 +178,7 @@ impl Files {
         self.file.write_all(line.as_bytes())
     }
 
-    /// Deletes files of days that are too long ago, by their names.
+    /// Deletes files of old days, by name.
     fn forget_old(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {

@@ -7,7 +7,7 @@
 //! - `failures`: reports failed jobs to the skill's authors
 //! - `log`: the log
 //!
-//! The pages (`crate::studio`) and gateways are routers of their own, mounted in `router`.
+//! The pages (`crate::studio`) and gateways are separate routers, mounted in `router`.
 
 mod api;
 mod app;

@@ -72,7 +72,7 @@ mod tests {
             headers.append(FORWARDED_FOR, value.parse().unwrap());
         }
         let peer = peer_of("127.0.0.1".parse().unwrap(), &headers, behind_proxy);
-        peer.map_or_else(|| "nobody".to_owned(), |peer| peer.to_string())
+        peer.map_or_else(|| "unknown".to_owned(), |peer| peer.to_string())
     }
 
     #[test]
@@ -88,8 +88,8 @@ mod tests {
     #[test]
     fn invalid_proxy_headers_name_no_peer() {
         assert_eq!(peer(true, &[]), "127.0.0.1");
-        assert_eq!(peer(true, &["192.0.2.7, unknown"]), "nobody");
-        assert_eq!(peer(true, &["192.0.2.7", ""]), "nobody");
+        assert_eq!(peer(true, &["192.0.2.7, unknown"]), "unknown");
+        assert_eq!(peer(true, &["192.0.2.7", ""]), "unknown");
         assert_eq!(peer(false, &["unknown"]), "127.0.0.1");
     }
 }

@@ -1,4 +1,4 @@
-//! From the options to a service that answers, until it is told to stop.
+//! Runs the service from its options until it is stopped.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,37 +19,37 @@ use super::{log, router, signals, worker};
 use crate::model::Failure;
 use crate::rollout::gateway::Gateway;
 
-/// How long requests that are being answered may still take at the end.
+/// How long requests in progress may take at shutdown.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
-/// Jobs that were interrupted longer ago are not resumed: a weekend is a pause, a month is another intention.
+/// Older interrupted jobs are not resumed: after a weekend they are still wanted, after a month probably not.
 const RESUMED_WITHIN: SignedDuration = SignedDuration::from_hours(72);
 
-/// All that an operator decides.
+/// The operator's options.
 #[derive(Debug)]
 pub struct Options {
     /// The port.
     pub listen: ListenOptions,
     /// The tokens.
     pub tokens: TokenSource,
-    /// Tokens that may only look.
+    /// Read-only tokens.
     pub read_only_tokens: Option<TokenSource>,
-    /// Tokens for the trace gateway alone.
+    /// Tokens for the trace gateway only.
     pub trace_tokens: Option<TokenSource>,
     /// The file with the networks that may connect.
     pub allow_from: Option<PathBuf>,
-    /// GitHub's API, if the machines of its Actions may connect.
+    /// GitHub's API, if Actions runners may connect.
     pub allow_github_actions: Option<String>,
     /// The log.
     pub log: LogOptions,
-    /// The trace gateway, where there is one.
+    /// The trace gateway, if there is one.
     pub gateway: Option<Arc<Gateway>>,
     /// The directory for jobs.
     pub state: PathBuf,
-    /// How many of them are kept.
+    /// The most jobs that are kept.
     pub keep_jobs: usize,
-    /// How evaluations are made; nothing to make none.
+    /// Runs evaluations; `None` to run none.
     pub evaluator: Option<Evaluator>,
-    /// Whether jobs that were interrupted go on.
+    /// Whether interrupted jobs are resumed.
     pub resume_jobs: bool,
     /// How long a job may take to stop.
     pub stop_within: Duration,
@@ -133,7 +133,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Takes no more jobs, and lets the one that runs keep what it has.
+/// Accepts no more jobs, and lets the running one save its responses.
 async fn stop_working(app: &Arc<App>, within: Duration) -> anyhow::Result<()> {
     app.slot.close();
     app.stop.send_replace(true);
@@ -141,7 +141,7 @@ async fn stop_working(app: &Arc<App>, within: Duration) -> anyhow::Result<()> {
     let done = tokio::select! {
         done = tokio::time::timeout(within, working.wait_for(|count| *count == 0)) => done.is_ok(),
         again = signals::stop_signal() => {
-            tracing::warn!(signal = again?, "told to stop once more");
+            tracing::warn!(signal = again?, "second stop signal");
             false
         }
     };
@@ -153,7 +153,7 @@ async fn stop_working(app: &Arc<App>, within: Duration) -> anyhow::Result<()> {
     if let Some(evaluator) = app.evaluator.clone() {
         let report = worker::report(Arc::clone(app), evaluator, interrupted);
         if tokio::time::timeout(LAST_ANSWERS_WITHIN, report).await.is_err() {
-            tracing::error!("GitHub did not hear of the interrupted job in time");
+            tracing::error!("reporting the interrupted job to GitHub timed out");
         }
     }
     Ok(())

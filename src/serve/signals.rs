@@ -22,15 +22,15 @@ pub(super) async fn reload_on_hangup(app: Arc<App>, tls: Option<Arc<Tls>>) -> an
                         gateway.hide(read);
                     }
                 }
-                Err(failure) => tracing::error!("the old tokens stay valid: {failure}"),
+                Err(failure) => tracing::error!("keeping the old tokens: {failure}"),
             }
         }
         if let Err(failure) = app.tokens.check(app.trace_tokens.as_ref()) {
-            tracing::error!("such a token can only look: {failure}");
+            tracing::error!("this token is read-only: {failure}");
         }
         match app.allowed.reload() {
             Ok(()) => {}
-            Err(failure) => tracing::error!("the old list of networks stays: {failure}"),
+            Err(failure) => tracing::error!("keeping the old list of networks: {failure}"),
         }
         if let Some(tls) = &tls {
             tls.reload();

@@ -92,7 +92,7 @@ fn on_thread(
             runtime.block_on(async {
                 Box::pin(run(app, evaluator, job, taken, reply)).await;
                 if let Err(error) = evaluator.tidy(&app.jobs) {
-                    tracing::warn!("what old jobs have left could not be deleted: {error:#}");
+                    tracing::warn!("cannot delete data of old jobs: {error:#}");
                 }
             });
             // A hanging git must not block the thread.
@@ -106,7 +106,7 @@ async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: Taken, reply
     let is_new = reply.is_some();
     let checked_out = evaluator.check_out(&job.order).await;
     if reply.as_ref().is_some_and(Reply::is_closed) {
-        tracing::warn!("the caller disconnected: nothing was started");
+        tracing::warn!("the client disconnected: nothing was started");
         return;
     }
     let (checked_out, outcome) = match checked_out {
@@ -128,8 +128,7 @@ async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: Taken, reply
         tracing::error!("{error:#}");
         if let Some(reply) = reply {
             drop(taken);
-            let _ =
-                reply.send(Err(Refusal::Unavailable("the job could not be written down here".to_owned())));
+            let _ = reply.send(Err(Refusal::Unavailable("the service could not record the job".to_owned())));
         }
         return;
     }
@@ -165,7 +164,7 @@ async fn refused(
         return;
     }
     let state = match refusal {
-        // A network that is still down after a power cut is no reason to drop paid responses.
+        // A network that is still down after a power cut must not drop paid responses.
         Refusal::Unavailable(reason) => {
             tracing::warn!("not resumed: {reason}");
             app.jobs.get(&job.job_id).as_ref().unwrap_or(&job).without_result()
@@ -185,7 +184,7 @@ async fn evaluate(app: &App, evaluator: &Evaluator, job: &Job, checked_out: &Che
         let mut ended =
             evaluator.evaluate(checked_out, job.batch(), told, stop.subscribe(), is_cancelled).await;
         if let (Err(evaluation::Ended::Unfit(reason)), Some(earlier)) = (&ended, &job.continues) {
-            tracing::warn!(%earlier, "what an earlier job has left is of no use: {reason}");
+            tracing::warn!(%earlier, "cannot reuse the responses of an earlier job: {reason}");
             app.jobs.begin_anew(id);
             ended = evaluator.evaluate(checked_out, id, told, stop.subscribe(), is_cancelled).await;
         }
@@ -228,7 +227,7 @@ async fn finish(app: &App, evaluator: &Evaluator, job: Job, taken: Taken, state:
     }
     // While the slot is held, no other job uses the clones.
     if let Err(error) = evaluator.maintain() {
-        tracing::warn!("the clones could not be maintained: {error:#}");
+        tracing::warn!("cannot maintain the clones: {error:#}");
     }
     // Report jobs to GitHub in the order in which they end.
     let _turn = app.reporting.lock().await;
@@ -237,7 +236,7 @@ async fn finish(app: &App, evaluator: &Evaluator, job: Job, taken: Taken, state:
     tell(evaluator, &job, &state).await;
 }
 
-/// Reports jobs that have ended without a thread of their own: a crash interrupted them, or they did not stop in time.
+/// Reports jobs that ended without their own thread: interrupted by a crash, or not stopped in time.
 pub(super) async fn report(app: Arc<App>, evaluator: Arc<Evaluator>, jobs: Vec<Job>) {
     for job in jobs {
         let _turn = app.reporting.lock().await;
@@ -247,7 +246,7 @@ pub(super) async fn report(app: Arc<App>, evaluator: Arc<Evaluator>, jobs: Vec<J
 
 async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
     if tokio::time::timeout(REPORT_WITHIN, failures::tell(evaluator, job, state)).await.is_err() {
-        tracing::error!("GitHub did not hear of it within {} s", REPORT_WITHIN.as_secs());
+        tracing::error!("reporting the job to GitHub timed out after {} s", REPORT_WITHIN.as_secs());
     }
 }
 

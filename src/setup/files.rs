@@ -7,15 +7,15 @@ use super::survey::Keyless;
 use crate::config::keyless::{self, PLACEHOLDER};
 use crate::model::{Backend, ProviderKind};
 
-/// The workflow, where GitHub looks for it.
+/// The path of the workflow.
 pub(super) const WORKFLOW_PATH: &str = ".github/workflows/run-evals.yml";
-/// The environment that the workflow names.
+/// The environment in the workflow.
 pub(super) const ENVIRONMENT: &str = "run-evals";
 
 const TEMPLATE: &str = include_str!("../../workflows/run-evals.yml");
-/// The variable of a server without a usual one, as in the reusable workflow.
+/// The key variable of a server without a conventional one, as in the reusable workflow.
 const OTHER_KEY: &str = "LLM_API_KEY";
-/// Ends every response of the example models; a budget needs an end.
+/// Limits every response of the example models; a budget needs a limit.
 const MAX_TOKENS: u32 = 4096;
 const MAX_REQUESTS: u32 = 1000;
 const MAX_BUDGET_USD: u32 = 5;
@@ -25,7 +25,7 @@ pub(super) fn key_variable(provider: &ProviderKind) -> Option<&'static str> {
     (provider.backend != Backend::Mock).then(|| provider.key_variable.unwrap_or(OTHER_KEY))
 }
 
-/// The line of the keyless workflow in place of variables.
+/// The comment in place of variables in the keyless workflow.
 const NO_VARIABLES: &str = "        # No `env`: there is no key.\n";
 
 /// The keyless workflow; other targets of the repository may still need variables.
@@ -110,7 +110,7 @@ pub(super) fn targets(provider: &ProviderKind, model: &Model, keyless: Option<&K
     text.replace("auth: \n", "auth:\n")
 }
 
-/// A targets file with these ids in place of the placeholders of the provider's targets; nothing if none is there.
+/// A targets file with these ids in place of the placeholders; `None` if there are no placeholders.
 pub(super) fn fill(text: &str, keyless: &Keyless) -> Option<String> {
     let mut filled = String::with_capacity(text.len());
     let provider = format!("provider: {}", keyless.vendor.provider());

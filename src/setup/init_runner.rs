@@ -1,5 +1,5 @@
-//! `init runner`: creates or completes a runner repository. Every step looks first, so that a second run changes nothing and a run
-//! after an interruption does the rest.
+//! `init runner`: creates or completes a runner repository. Every step checks first, so a second run changes nothing, and a run
+//! after an interruption completes the rest.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::engine::Observer;
 use crate::github::{ApiError, Client};
 use crate::model::{Exit, Failure, Secret};
 
-/// Sets up the repository, or returns the steps of a dry run. Without a stored key, the result also has what to set up at the vendor.
+/// Sets up the repository, or returns the steps of a dry run. Without a stored key, the result also has the vendor's part of the setup.
 pub async fn init_runner(
     client: &Client,
     plan: &RunnerPlan,
@@ -27,13 +27,13 @@ pub async fn init_runner(
         return Ok(Some(dry_run(plan, &survey, &remaining) + &half.unwrap_or_default()));
     }
     check_plan(plan, &survey, observer)?;
-    // Before anything is created, so that a wrong key or Ctrl-C leaves nothing behind.
+    // Before anything is created, so that a wrong key or Ctrl-C leaves no trace.
     let key = read_key(&remaining, repo)?;
     if survey.repository.is_none() {
         let created = client.create_repository(repo, survey.login(), !plan.public).await;
         created.map_err(ApiError::into_failure)?;
         observer.note(&line("created", &repository(plan)));
-        // Only an existing repository tells whether its plan has environments and rules.
+        // Only an existing repository shows whether its plan supports environments and rules.
         survey = Survey::read(client, plan).await?;
         survey.check_permissions(client, repo, "only the repository was created")?;
         check_plan(plan, &survey, observer)?;
@@ -44,7 +44,7 @@ pub async fn init_runner(
     let branch = survey.repository.as_ref().map_or("main", |info| info.default_branch.as_str());
     for step in &remaining {
         if let Err(error) = step.apply(client, repo, branch, key.as_ref()).await {
-            observer.note("run the same command again: it does only what is missing");
+            observer.note("run the same command again to complete the missing steps");
             return Err(error);
         }
         observer.note(&line(step.action.verbs().1, &step.what));
@@ -83,13 +83,12 @@ fn dry_run(plan: &RunnerPlan, survey: &Survey, steps: &[Step]) -> String {
     text
 }
 
-/// A policy without senders would let everyone start runs who can dispatch.
+/// A policy without senders would let everyone who can dispatch start runs.
 fn check_senders(plan: &RunnerPlan, survey: &Survey) -> Result<(), Failure> {
     if survey.login().is_none() && plan.senders.is_empty() && survey.policy.is_none() {
-        let message = "this token belongs to no user, so the policy has nobody to allow";
-        return Err(
-            Failure::new(Exit::Usage, message).hint("name who may start runs with `--allow-sender LOGIN`")
-        );
+        let message = "this token belongs to no user, so the policy would allow no sender";
+        return Err(Failure::new(Exit::Usage, message)
+            .hint("pass the users who may start runs with `--allow-sender LOGIN`"));
     }
     Ok(())
 }
@@ -147,7 +146,7 @@ fn read_key(steps: &[Step], repo: &str) -> Result<Option<Secret>, Failure> {
         return usage(format!("no value for `{name}`"), hint);
     }
     if secret.expose().chars().any(char::is_control) {
-        return usage(format!("the value for `{name}` has several lines"), "give the key and nothing else");
+        return usage(format!("the value for `{name}` has several lines"), "enter only the key");
     }
     Ok(Some(secret))
 }

@@ -1,4 +1,4 @@
-//! The dispatcher's target in the local `targets.yaml`. What the file has is never changed: an entry is appended, or the user adds it.
+//! The dispatcher's target in the local `targets.yaml`. Existing content is never changed: an entry is appended, or the user adds it.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -10,16 +10,16 @@ use super::files;
 use crate::config::{Document, Env, Roots, TargetsFile, shown};
 use crate::model::{Exit, Failure, Target};
 
-/// What the local file needs.
+/// The change to the local file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum LocalTarget {
-    /// A target for this repository is there, with this name.
+    /// It already has a target for this repository, with this name.
     There { name: String, file: PathBuf },
-    /// A file with this text is written.
+    /// Write a new file with this text.
     New { file: PathBuf, text: String },
-    /// This text is appended.
+    /// Append this text.
     Append { file: PathBuf, text: String },
-    /// The file has a form that nothing can be appended to; the user adds this entry.
+    /// Nothing can be appended because of the file's format; the user adds this entry.
     ByHand { file: PathBuf, entry: String },
 }
 
@@ -41,11 +41,10 @@ impl LocalTarget {
             let entry = files::dispatcher_target(name, repo, runner_target, 2);
             return Ok(Self::New { file, text: format!("targets:\n{entry}") });
         }
-        // It may have come with a checkout, and lead anywhere.
+        // It may have come with a checkout, and point anywhere.
         if named.is_none() && found.is_symlink() {
-            let message =
-                format!("`{}` is a link, expected a file: nothing is written there", file.display());
-            let hint = "look at it; `--targets FILE` names the file that gets the new target";
+            let message = format!("`{}` is a link, expected a file: nothing was written", file.display());
+            let hint = "check it; `--targets FILE` sets the file for the new target";
             return Err(Failure::new(Exit::Config, message).hint(hint).into());
         }
         let (targets, _) = TargetsFile::load(&found, &file)?;

@@ -1,7 +1,7 @@
-//! Sets up runner repositories and checks set-ups.
+//! Sets up runner repositories and checks setups.
 //!
-//! `init_runner` creates or completes a runner repository: `survey` reads what is there, `steps` are what is missing, `files` is what
-//! they write, with `models` for the example models, `vendor_half` is what to set up at a vendor without a stored key, and `local_target` adds the dispatcher's target. `doctor` reads a set-up from the
+//! `init_runner` creates or completes a runner repository: `survey` reads the current state, `steps` are the missing parts, `files` is what
+//! they write, with `models` for the example models, `vendor_half` is the setup at a vendor without a stored key, and `local_target` adds the dispatcher's target. `doctor` checks a setup from the
 //! token to the key, and changes nothing; `target_report` renders its findings.
 
 mod doctor;

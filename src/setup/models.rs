@@ -2,7 +2,7 @@
 
 use crate::model::{Backend, Exit, Failure, Price, ProviderKind, printable};
 
-/// What the user says about the model.
+/// The user's choice of model.
 #[derive(Debug, Clone, Default)]
 pub struct ModelChoice {
     pub model: Option<String>,
@@ -20,7 +20,7 @@ pub(super) struct Model {
     pub model: Option<String>,
     pub base_url: Option<String>,
     pub price: Price,
-    /// What else there is to know about the price.
+    /// A note about the price.
     pub note: Option<&'static str>,
 }
 
@@ -61,10 +61,10 @@ const EXAMPLES: [Example; 5] = [
     },
 ];
 
-/// Clouds, whose addresses follow from a region or a project.
+/// Clouds, whose URLs depend on a region or a project.
 const CLOUDS: [&str; 2] = ["bedrock", "vertex"];
 
-/// Whether `init runner` can set up a provider with a stored key. The others also need a region or a project.
+/// Whether `init runner` can set up a provider with a stored key. Others also need a region or a project.
 pub fn is_supported(provider: &ProviderKind) -> bool {
     provider.backend != Backend::GithubActions && !CLOUDS.contains(&provider.name)
 }
@@ -78,7 +78,7 @@ struct Example {
     note: Option<&'static str>,
 }
 
-/// The model for a provider: the table's, or the one that was chosen, whose price must then be given too.
+/// The model for a provider: the example, or the user's choice, which also needs a price.
 pub(super) fn example(provider: &ProviderKind, choice: &ModelChoice) -> Result<Model, Failure> {
     let ModelChoice { model, base_url, price } = choice.clone();
     let usage = |message: String, hint: String| Err(Failure::new(Exit::Usage, message).hint(hint));
@@ -86,8 +86,8 @@ pub(super) fn example(provider: &ProviderKind, choice: &ModelChoice) -> Result<M
     let is_mock = provider.name == "mock";
     let has_address = base_url.is_some() || provider.base_url.is_some() || CLOUDS.contains(&provider.name);
     if !has_address && !is_mock {
-        let hint = "add `--base-url https://…`: the address of the server or the resource".to_owned();
-        return usage(format!("`--provider {}` needs the address of the API", provider.name), hint);
+        let hint = "add `--base-url https://…`: the URL of the server or the resource".to_owned();
+        return usage(format!("`--provider {}` needs the API's URL", provider.name), hint);
     }
     let chosen = model.as_deref().or(known.map(|example| example.model));
     if chosen.is_none() && !is_mock {
@@ -101,10 +101,7 @@ pub(super) fn example(provider: &ProviderKind, choice: &ModelChoice) -> Result<M
         let name = printable(chosen.unwrap_or_default());
         let hint = "add `--price INPUT:OUTPUT` in US dollars per million tokens, such as `--price 0.10:0.50`"
             .to_owned();
-        return usage(
-            format!("the price of `{name}` is not known, and the budget of the runner needs it"),
-            hint,
-        );
+        return usage(format!("the price of `{name}` is unknown, and the runner's budget needs it"), hint);
     };
     Ok(Model {
         target: known.map_or(provider.name, |example| example.target).to_owned(),
@@ -135,8 +132,8 @@ mod tests {
             assert!(message(known.provider, None, None).contains(known.model));
         }
         insta::assert_snapshot!(message("openrouter", None, None), @"`--provider openrouter` needs a model; add `--model NAME`, as the provider spells it");
-        insta::assert_snapshot!(message("azure", None, None), @"`--provider azure` needs the address of the API; add `--base-url https://…`: the address of the server or the resource");
-        insta::assert_snapshot!(message("openai", Some("gpt-6-sol"), None), @"the price of `gpt-6-sol` is not known, and the budget of the runner needs it; add `--price INPUT:OUTPUT` in US dollars per million tokens, such as `--price 0.10:0.50`");
+        insta::assert_snapshot!(message("azure", None, None), @"`--provider azure` needs the API's URL; add `--base-url https://…`: the URL of the server or the resource");
+        insta::assert_snapshot!(message("openai", Some("gpt-6-sol"), None), @"the price of `gpt-6-sol` is unknown, and the runner's budget needs it; add `--price INPUT:OUTPUT` in US dollars per million tokens, such as `--price 0.10:0.50`");
         assert!(message("mock", None, None).starts_with("Model"));
     }
 }

@@ -15,7 +15,7 @@ use crate::util::figures;
 
 /// The request's text.
 const PROMPT: &str = "Reply with the word OK.";
-/// Enough for a model that thinks before it answers.
+/// Enough for a reasoning model.
 pub const PING_TOKENS: u32 = 64;
 
 /// Bytes of the prompt.
@@ -30,7 +30,7 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Sends the request and waits. Nothing of it stays, here or on GitHub.
+    /// Sends the request and waits. Nothing of it is kept, here or on GitHub.
     pub async fn send(self, observer: Arc<dyn Observer>) -> anyhow::Result<Finding> {
         let dir = WorkDir::new().context("cannot create a temporary directory")?;
         let requests = dir.path().join("requests.jsonl");
@@ -76,7 +76,7 @@ impl Ping {
 
 fn finding(row: &Response, reason: Option<&str>) -> Finding {
     if let Some(error) = &row.error {
-        // A provider's own words say more than the end of the workflow run.
+        // A provider's own error is more useful than the conclusion of the workflow run.
         let reason = reason.filter(|_| error.kind == ErrorKind::NotRun);
         let text = format!("ping: {}", printable(reason.unwrap_or(&error.message)));
         let hint = if error.kind == ErrorKind::Auth {

@@ -1,4 +1,4 @@
-//! The steps of `init runner`: each knows whether it is needed, what to print, and how to do it.
+//! The steps of `init runner`: each knows whether it is needed, its description, and its action.
 
 use serde_json::{Value, json};
 
@@ -18,17 +18,17 @@ const ADMIN_ROLE: u64 = 5;
 /// One step.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// What is done, such as ``secret `KEY` of the environment `run-evals` ``.
+    /// The description, such as ``secret `KEY` of the environment `run-evals` ``.
     pub(super) what: String,
     pub(super) action: Action,
 }
 
-/// How a step is done.
+/// The action of a step.
 #[derive(Debug)]
 pub(super) enum Action {
-    /// It is there.
+    /// Nothing: it exists.
     Keep,
-    /// The user does it.
+    /// Left to the user.
     Leave,
     CreateFile {
         path: &'static str,
@@ -49,7 +49,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    /// What it does, and what it did.
+    /// Its verbs, before and after.
     pub(super) fn verbs(&self) -> (&'static str, &'static str) {
         match self {
             Self::Keep | Self::AddLocalTarget(LocalTarget::There { .. }) => ("keep", "kept"),
@@ -139,7 +139,7 @@ fn filled(keyless: &Keyless, survey: &Survey) -> Option<Step> {
     Some(Step { what, action: Action::ReplaceFile { path: TARGETS, content } })
 }
 
-/// What a repository with files of its own lacks for calls without a key.
+/// What a repository with existing files lacks for keyless calls.
 fn left_to_the_user(plan: &RunnerPlan, survey: &Survey, runner_target: &str) -> Vec<Step> {
     let leave = |what: String| Step { what, action: Action::Leave };
     let mut steps = Vec::new();
@@ -160,7 +160,7 @@ fn left_to_the_user(plan: &RunnerPlan, survey: &Survey, runner_target: &str) -> 
     steps
 }
 
-/// A new file, or one that is there.
+/// A new file, or an existing one.
 fn file(path: &'static str, content: Option<String>) -> Step {
     let action = content.map_or(Action::Keep, |content| Action::CreateFile { path, content });
     Step { what: format!("file `{path}`"), action }
@@ -206,16 +206,13 @@ fn local_step(plan: &RunnerPlan, local: LocalTarget) -> Step {
             format!("target `{name}` in `{}` here", file.display())
         }
         LocalTarget::ByHand { file, entry } => {
-            format!(
-                "this entry to `{}`, which has a form that nothing can be appended to:\n{entry}",
-                file.display()
-            )
+            format!("this entry to `{}`, whose format does not allow appending:\n{entry}", file.display())
         }
     };
     Step { what, action: Action::AddLocalTarget(local) }
 }
 
-/// Who may start runs: the owner of the token and whoever was named.
+/// The allowed senders: the owner of the token and the given logins.
 fn senders(plan: &RunnerPlan, survey: &Survey) -> Vec<String> {
     let mut senders: Vec<String> = survey.login().map(ToOwned::to_owned).into_iter().collect();
     for sender in &plan.senders {
@@ -226,7 +223,7 @@ fn senders(plan: &RunnerPlan, survey: &Survey) -> Vec<String> {
     senders
 }
 
-/// The existing target of the runner that the dispatcher uses: one of the same provider, if there is one.
+/// The existing target of the runner that the dispatcher uses: one of the same provider, if any.
 fn runner_target(plan: &RunnerPlan, targets: &TargetsFile) -> String {
     let env = Env::default();
     let of_provider = |name: &&str| {
@@ -262,7 +259,7 @@ fn needed_variables(plan: &RunnerPlan, survey: &Survey) -> Vec<String> {
 }
 
 impl Step {
-    /// Does it; `key` is the value of the secret.
+    /// Performs the step; `key` is the value of the secret.
     pub(super) async fn apply(
         &self,
         client: &Client,
@@ -300,7 +297,7 @@ impl Step {
     }
 }
 
-/// Writers change the default branch, and so workflow, targets and policy, only with the approval of somebody else.
+/// Writers can change the default branch, and so workflow, targets and policy, only with another person's approval.
 fn ruleset() -> Value {
     json!({
         "name": RULESET,

@@ -1,4 +1,4 @@
-//! What is there before `init runner` changes anything, and what the token may not do.
+//! The state before `init runner` changes anything, and the permissions that the token lacks.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::config::{Policy, TargetsFile};
 use crate::github::{Account, ApiError, Client, RepositoryInfo, SecretPlace, TokenKind};
 use crate::model::{Exit, Failure, ProviderKind, printable};
 
-/// What `init runner` is asked for.
+/// The options of `init runner`.
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "one per option")]
 pub struct RunnerPlan {
@@ -23,20 +23,20 @@ pub struct RunnerPlan {
     pub public: bool,
     /// Who may start runs besides the owner of the token.
     pub senders: Vec<String>,
-    /// Whether a repository secret is fine where there are no environments.
+    /// Whether a repository secret is acceptable if there are no environments.
     pub repository_secret: bool,
     /// Whether the secret is left to the user.
     pub no_secret: bool,
     /// Whether an existing workflow is replaced by the one of this version.
     pub update_workflow: bool,
-    /// The local targets file; the nearest one without it.
+    /// The local targets file; by default the nearest one.
     pub targets_file: Option<PathBuf>,
     /// Name of the dispatcher's target.
     pub target: String,
     pub dry_run: bool,
 }
 
-/// A vendor, and what it gave the user.
+/// A vendor, and the ids that it issued.
 #[derive(Debug, Clone)]
 pub struct Keyless {
     pub vendor: Vendor,
@@ -45,7 +45,7 @@ pub struct Keyless {
 }
 
 impl Keyless {
-    /// Checks that the vendor has these keys, and that those are given that have no example value.
+    /// Checks that the vendor has these keys, and that all keys without an example value are given.
     pub fn new(vendor: Vendor, given: Vec<(String, String)>) -> Result<Self, Failure> {
         let settings = vendor.settings().iter().map(|(key, _)| *key);
         let legal: Vec<&str> = settings.chain(vendor.ids().iter().map(|(key, _)| *key)).collect();
@@ -81,7 +81,7 @@ impl Keyless {
     }
 }
 
-/// What is there.
+/// The current state.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
     pub(super) account: Option<Account>,
@@ -100,7 +100,7 @@ pub(super) struct Survey {
     pub(super) is_protected: bool,
     /// Whether the plan has neither environments nor branch rules for this repository.
     pub(super) plan_limited: bool,
-    /// What the token may not do, a line each.
+    /// The permissions that the token lacks, one per line.
     pub(super) missing: Vec<String>,
 }
 
@@ -131,7 +131,7 @@ impl Survey {
         self.account.as_ref().map(|account| account.login.as_str())
     }
 
-    /// Fails with everything that the token lacks; `changed` is what was done before.
+    /// Fails with everything that the token lacks; `changed` is what was already done.
     pub(super) fn check_permissions(
         &self,
         client: &Client,
@@ -211,7 +211,7 @@ impl Survey {
         let actions = "repository permission `Actions: read`: environments";
         let found = self.allowed(client.environment(repo, ENVIRONMENT).await, actions)?.flatten();
         match found.and_then(|environment| environment.deployment_branch_policy) {
-            // Protected branches only, which the default branch becomes.
+            // Protected branches only; the default branch becomes one.
             Some(policy) if policy.protected_branches => self.environment = Some(vec![branch]),
             Some(_) => {
                 let branches = self.allowed(client.environment_branches(repo, ENVIRONMENT).await, actions)?;
@@ -250,7 +250,7 @@ impl Survey {
             if let Some(bytes) = client.file(repo, path, branch).await? {
                 self.targets_text = String::from_utf8_lossy(&bytes).into_owned();
                 let shown_as = PathBuf::from(format!("{repo}: {path}"));
-                // Placeholders of an earlier run are no mistake here.
+                // Placeholders of an earlier run are not an error here.
                 let number = format!("projects/{PLACEHOLDER}/");
                 let text = self.targets_text.replace(&number, "projects/0/").replace(PLACEHOLDER, "unset");
                 let read = TargetsFile::parse(text.into_bytes(), &shown_as, std::path::Path::new(""));
@@ -261,7 +261,7 @@ impl Survey {
         Ok(())
     }
 
-    /// The result, or `None` and one more missing permission.
+    /// The result, or `None`, adding a missing permission.
     fn allowed<T>(&mut self, result: Result<T, ApiError>, needed: &str) -> Result<Option<T>, ApiError> {
         match result {
             Ok(value) => Ok(Some(value)),

@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::config::{Inspection, RunBy, Variable};
 use crate::model::{Finding, Level, printable};
 
-/// How wide the words before a finding are.
+/// The width of the labels before a finding.
 const WIDTH: usize = 11;
 
 /// Findings about all targets of a file.
@@ -30,13 +30,13 @@ pub struct TargetReport {
     shown_chain: String,
 }
 
-/// Whether a target can be used; the worst comes last.
+/// Whether a target is usable; the worst comes last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// It can.
     Fine,
-    /// By `agentv eval` alone.
+    /// Only by `agentv eval`.
     Agentv,
     /// The checks could not run.
     Unknown,
@@ -126,7 +126,7 @@ impl TargetReport {
         let state = match (variable.set, variable.has_default, self.status) {
             (true, ..) => "set",
             (false, true, _) => "not set (has a default)",
-            // Some keys do without, and some are AgentV's.
+            // Some keys are optional, and some are AgentV's.
             (false, false, Status::Fine) => "not set (not needed by run-evals)",
             (false, false, _) => "not set",
         };
@@ -144,7 +144,7 @@ fn word(level: Level) -> &'static str {
     }
 }
 
-/// A word, and beside it a text that may have several lines.
+/// A label, and a text next to it that may have several lines.
 fn labelled(f: &mut Formatter<'_>, word: &str, text: &str) -> fmt::Result {
     for (number, line) in text.lines().enumerate() {
         let word = if number == 0 { word } else { "" };

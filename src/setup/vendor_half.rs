@@ -1,4 +1,4 @@
-//! What to set up at the vendor of a runner repository without a stored key, ready to copy.
+//! The setup at the vendor of a runner repository without a stored key, ready to copy.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::config::keyless::{self, Job, PLACEHOLDER};
 use crate::github::Client;
 use crate::model::{Exit, Failure, printable};
 
-/// The vendor's half, in markdown; nothing for a plan with a stored key.
+/// The vendor's part of the setup, in markdown; empty for a plan with a stored key.
 pub(super) fn vendor_half(
     client: &Client,
     plan: &RunnerPlan,
@@ -21,7 +21,7 @@ pub(super) fn vendor_half(
     let job = Job {
         issuer: &issuer,
         repository: info.map_or(&plan.repo, |info| &info.full_name),
-        // Before the repository exists, nobody knows its id.
+        // Before the repository exists, its id is unknown.
         owner_id: info.map_or("OWNER_ID".to_owned(), |info| info.owner.id.to_string()),
         repository_id: info.map_or("REPOSITORY_ID".to_owned(), |info| info.id.to_string()),
         has_immutable_subject: Job::is_immutable(info.and_then(|info| info.created_at)),
@@ -68,7 +68,7 @@ pub(super) fn vendor_half(
     Ok(Some(text))
 }
 
-/// Nothing in a command to copy may be read as another command.
+/// No part of a command to copy may be read as another command.
 fn check(job: &Job<'_>) -> Result<(), Failure> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./".contains(c);
     if job.default_branch.chars().all(is_plain) && job.repository.chars().all(is_plain) {

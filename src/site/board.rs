@@ -1,4 +1,4 @@
-//! The entries in the order in which the pages need them.
+//! The entries in the order that the pages need.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -10,25 +10,25 @@ use crate::leaderboard::{Leaderboard, entry_digest};
 use crate::model::{CaseDetails, CommitSha, Digest, Entry, EntryDetails, Ratio, printable};
 use crate::util::truncate::truncate;
 
-/// How much of a name is shown.
+/// The longest name that is shown.
 const LONGEST_NAME: usize = 120;
 
-/// A leaderboard, ready to be shown.
+/// A leaderboard, prepared for display.
 #[derive(Debug)]
 pub struct Board {
     pub(super) file: Leaderboard,
     pub(super) title: String,
-    /// The newest first.
+    /// Newest first.
     pub(super) rows: Vec<Row>,
     pub(super) skills: Vec<SkillPart>,
-    /// In the order of the ranking.
+    /// In ranking order.
     pub(super) models: Vec<ModelPart>,
     pub(super) standings: Vec<Standing>,
-    /// Statements about entries, by their digests.
+    /// Statements about entries, by digest.
     pub(super) statements: HashMap<Digest, Vec<u8>>,
-    /// The pairs of models that can be compared: the first has the smaller place.
+    /// The pairs of models that can be compared, lower index first.
     pub(super) compared: HashMap<[usize; 2], Compared>,
-    /// The rows of a skill and a model, the newest first.
+    /// The rows of a skill and a model, newest first.
     of: HashMap<(usize, usize), Vec<usize>>,
     /// Skills and models that were not served.
     absent: HashSet<(usize, usize)>,
@@ -41,11 +41,11 @@ pub(super) struct Row {
     pub(super) digest: Digest,
     pub(super) skill: usize,
     pub(super) model: usize,
-    /// When the commit was made, where its history is here.
+    /// The commit time, if the library's history is available.
     pub(super) time: Option<Timestamp>,
-    /// No entry of the same skill and model is newer.
+    /// Whether no entry of the same skill and model is newer.
     pub(super) is_latest: bool,
-    /// The skill has a newer commit, or newer rules, with entries of other models.
+    /// Whether the skill has a newer commit, or newer rules, with entries of other models.
     pub(super) is_outdated: bool,
     pub(super) details: Option<EntryDetails>,
     pub(super) has_statement: bool,
@@ -56,13 +56,13 @@ pub(super) struct Row {
 pub(super) struct SkillPart {
     pub(super) name: String,
     pub(super) path: String,
-    /// The newest first.
+    /// Newest first.
     pub(super) rows: Vec<usize>,
-    /// The cases of the newest entries, sorted; and the part of each in a path.
+    /// The cases of the newest entries, sorted; with the path segment of each.
     pub(super) cases: Vec<(String, String)>,
 }
 
-/// A model, with what its name stood for.
+/// A model, with the targets of its alias.
 #[derive(Debug)]
 pub(super) struct ModelPart {
     pub(super) name: String,
@@ -70,7 +70,7 @@ pub(super) struct ModelPart {
     key: (String, Option<String>),
 }
 
-/// What the matrix has for a skill and a model.
+/// A cell of the matrix of skills and models.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cell<'b> {
     Entry(&'b Row),
@@ -78,7 +78,7 @@ pub(super) enum Cell<'b> {
     NotEvaluated,
 }
 
-/// What is read beside the entries.
+/// What is read besides the entries.
 #[derive(Debug, Default)]
 pub(super) struct Beside {
     pub(super) times: HashMap<String, Timestamp>,
@@ -195,7 +195,7 @@ impl Board {
         board
     }
 
-    /// Puts the models into the order of the ranking.
+    /// Sorts the models by rank.
     fn rank(&mut self) {
         let (ranked, compared) = standings(self);
         let mut place_of = vec![0; self.models.len()];
@@ -226,7 +226,7 @@ impl Board {
         self.absent = self.absent.iter().map(|(skill, model)| (*skill, place_of[*model])).collect();
     }
 
-    /// The entries of a skill and a model, the newest first.
+    /// The entries of a skill and a model, newest first.
     pub(super) fn entries(&self, skill: usize, model: usize) -> impl Iterator<Item = &Row> {
         self.of.get(&(skill, model)).map_or(&[][..], Vec::as_slice).iter().map(|row| &self.rows[*row])
     }
@@ -244,7 +244,7 @@ impl Board {
         }
     }
 
-    /// The newest entries of two models that are of the same thing: one commit, the same cases and the same rules.
+    /// The newest comparable entries of two models: same commit, cases and rules.
     pub(super) fn comparable(&self, skill: usize, [a, b]: [usize; 2]) -> Option<[&Row; 2]> {
         self.entries(skill, a).find_map(|first| {
             let same = |second: &&Row| {
@@ -267,12 +267,12 @@ impl Row {
         self.entry.prose?.score
     }
 
-    /// The first digits of the digest.
+    /// The abbreviated digest.
     pub(super) fn short(&self) -> String {
         self.digest.to_string()[..8].to_owned()
     }
 
-    /// Accuracy and its interval as numbers; where a skill has one case, the interval is everything.
+    /// Accuracy and its interval as numbers; with a single case, the interval is 0 to 1.
     pub(super) fn estimate(&self) -> Option<(f64, [f64; 2])> {
         let value = self.accuracy()?.as_f64();
         Some((value, self.entry.accuracy.interval.map_or([0.0, 1.0], |ends| ends.map(Ratio::as_f64))))
@@ -284,7 +284,7 @@ impl Row {
     }
 }
 
-/// A version by its numbers: `1.10.0` is later than `1.9.2`.
+/// A version as numbers: `1.10.0` is later than `1.9.2`.
 fn version(version: &str) -> Vec<u64> {
     version.split('.').map(|part| part.parse().unwrap_or(0)).collect()
 }

@@ -1,50 +1,50 @@
-//! The charts, ready to be drawn by the template. Their values are in its tables, too.
+//! The charts, ready for the template. Their values are also in its tables.
 
 use super::board::{Board, Row};
 use super::views::{Share, counted};
 use crate::report::{Px, Scale, Tick, number};
 
-/// The lines and the steps of one chart: more could not be told apart.
+/// The most lines and steps of a chart: more would be indistinguishable.
 const MOST_LINES: usize = 6;
 const MOST_STEPS: usize = 30;
 const MOST_POINTS: usize = 2 * MOST_STEPS;
 
-/// Where the lines of a chart over time are: in a picture of 880 by 300, with room for labels.
+/// The area of the lines in a chart over time: of 880 by 300, with room for labels.
 const ACROSS: [f64; 2] = [48.0, 864.0];
 const DOWN: [f64; 2] = [12.0, 256.0];
 
-/// One line: a model, and its entries from the oldest to the newest. What was scored by other rules is another line.
+/// One line: a model's entries, oldest first. Entries scored by other rules are a separate line.
 pub(super) struct Line<'r> {
     pub(super) model: String,
     pub(super) points: Vec<Point<'r>>,
 }
 
-/// One entry, at the place of its commit.
+/// One entry, at the position of its commit.
 pub(super) struct Point<'r> {
     place: usize,
     pub(super) row: &'r Row,
     pub(super) share: Share,
     pub(super) x: Px,
     pub(super) y: Px,
-    /// Where its interval is drawn: those of lines that meet at a commit are side by side.
+    /// The position of its interval: intervals at the same commit are side by side.
     pub(super) aside: Px,
     pub(super) interval: Option<[Px; 2]>,
 }
 
-/// How a skill's accuracy went from commit to commit.
+/// A skill's accuracy over commits.
 pub(super) struct OverTime<'r> {
-    /// The commits, from the oldest to the newest: a row of each.
+    /// The commits, oldest first: one row each.
     pub(super) steps: Vec<&'r Row>,
     pub(super) lines: Vec<Line<'r>>,
     pub(super) levels: Vec<Tick>,
-    /// Labels of commits: when they were made, and their short names below.
+    /// Labels of commits: the time, and the short name below.
     pub(super) labels: Vec<(Tick, &'r str)>,
-    /// Models and commits that have no room.
+    /// The number of models and commits left out.
     left_out: [usize; 2],
 }
 
 impl<'r> OverTime<'r> {
-    /// Of the entries of one skill, the newest first.
+    /// The chart for the entries of one skill, newest first.
     pub(super) fn of(board: &Board, rows: &[&'r Row]) -> Self {
         let mut steps: Vec<&Row> = Vec::new();
         for row in rows {
@@ -55,7 +55,7 @@ impl<'r> OverTime<'r> {
         let commits = steps.len();
         steps.truncate(MOST_STEPS);
         steps.reverse();
-        // By model and scoring, the newest first.
+        // By model and scoring, newest first.
         let mut models: Vec<&Row> = Vec::new();
         for row in rows {
             if models
@@ -130,7 +130,7 @@ impl<'r> OverTime<'r> {
         }
     }
 
-    /// What has no room in the chart.
+    /// What is left out of the chart.
     pub(super) fn left_out(&self) -> Option<String> {
         let [models, commits] = self.left_out;
         let parts = [
@@ -141,7 +141,7 @@ impl<'r> OverTime<'r> {
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// The first and the last value of each line, in words.
+    /// The first and the last value of each line, as text.
     pub(super) fn told(&self) -> String {
         let lines = self.lines.iter().filter_map(|line| {
             let at = |point: &Point<'_>| {
@@ -154,7 +154,7 @@ impl<'r> OverTime<'r> {
 }
 
 impl Line<'_> {
-    /// The values at the place of a commit.
+    /// The values at a commit.
     pub(super) fn at(&self, place: usize) -> String {
         let points = self.points.iter().filter(|point| point.place == place);
         let values: Vec<String> = points.map(|point| point.share.told()).collect();
@@ -162,7 +162,7 @@ impl Line<'_> {
     }
 }
 
-/// The grid: a line every 10 %, or every 20 % where there would be many.
+/// The grid: a line every 10 %, or every 20 % if there would be many.
 fn levels(y: Scale, floor: f64) -> Vec<Tick> {
     let gaps = ((1.0 - floor) * 10.0).round();
     let every = if gaps > 5.0 { 0.2 } else { 0.1 };

@@ -1,4 +1,4 @@
-//! The pages: one document per subject, each a directory with `index.html` and, where it is long, `page-2.html` and so on.
+//! The pages: one document per subject, each a directory with `index.html` and, if it is long, `page-2.html` and so on.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,16 +13,16 @@ use super::views::{
     ModelPage, Overview, PairLine, PairPage, PairSkill, Ranking, Scene, SkillPage, clipped, links,
 };
 
-/// The models of the ranking on the landing page.
+/// The number of models in the ranking on the landing page.
 const FIRST_MODELS: usize = 25;
-/// The models of which every pair has a page: 190 pages.
+/// The number of models of which every pair has a page: 190 pages.
 const MOST_COMPARED: usize = 20;
 const MATRIX_COLUMNS: usize = 12;
 const MATRIX_ROWS: usize = 60;
 const CASE_COLUMNS: usize = 6;
 const ROWS: usize = 100;
 
-/// What a document is about.
+/// The subject of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Document {
     Overview,
@@ -36,12 +36,12 @@ pub(super) enum Document {
     Method,
 }
 
-/// Where links of a page begin.
+/// The base of a page's links.
 #[derive(Debug, Clone, Copy)]
 pub enum Root<'r> {
     /// Relative to the page, for files.
     Relative,
-    /// At this address, which ends with `/`.
+    /// Absolute, from this URL, which ends with `/`.
     At(&'r str),
 }
 
@@ -52,7 +52,7 @@ pub struct Page {
     pub path: String,
     /// Its title.
     pub title: String,
-    /// What is between the frame, as HTML; everything in it is escaped.
+    /// The content inside the frame, as escaped HTML.
     pub main: String,
     section: &'static str,
 }
@@ -77,7 +77,7 @@ impl Root<'_> {
 }
 
 impl Board {
-    /// What the site is called.
+    /// The title of the site.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -93,13 +93,13 @@ impl Board {
         all
     }
 
-    /// The pairs that have a page.
+    /// The pairs with a page.
     fn pairs(&self) -> impl Iterator<Item = [usize; 2]> {
         let count = self.models.len().min(MOST_COMPARED);
         (0..count).flat_map(move |a| (a + 1..count).map(move |b| [a, b]))
     }
 
-    /// The directory of a document; empty for the site's own.
+    /// The directory of a document; empty for the landing page.
     pub(super) fn dir(&self, document: Document) -> String {
         let last = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         match document {
@@ -124,7 +124,7 @@ impl Board {
         self.render(document, root).into_iter().find(|page| page.path == path)
     }
 
-    /// The landing page of a skill.
+    /// The path of a skill's first page.
     pub fn skill_path(&self, name: &str) -> Option<String> {
         self.skills.iter().find(|skill| skill.name == name).map(|skill| format!("{}/index.html", skill.path))
     }
@@ -286,7 +286,7 @@ impl Board {
                 Some(CaseAnswers { row, figures, details: row.case(name) })
             })
             .collect();
-        // Every field that any model has, in the order of the first that has it.
+        // Every field of any model, ordered by its first occurrence.
         let mut order: Vec<(&str, Option<&str>)> = Vec::new();
         let mut seen = BTreeSet::new();
         let mut found = HashMap::new();

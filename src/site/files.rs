@@ -1,4 +1,4 @@
-//! Files that are not pages: downloads, badges, statements, the look.
+//! Files that are not pages: downloads, badges, statements, styles.
 
 use askama::Template as _;
 
@@ -7,7 +7,7 @@ use super::views::Badge;
 use crate::model::SkillName;
 use crate::report::PALETTE;
 
-/// The studio's look, in which the same pages are shown.
+/// The studio's style, used by the same pages there.
 const STUDIO_STYLE: &str = include_str!("../studio/style.css");
 const ICON: &str = include_str!("../studio/icon.svg");
 
@@ -16,7 +16,7 @@ const ICON: &str = include_str!("../studio/icon.svg");
 pub struct StaticFile {
     /// Its path in the site.
     pub path: String,
-    /// What is in it.
+    /// Its content.
     pub bytes: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ impl StaticFile {
         Self { path: path.into(), bytes: bytes.into() }
     }
 
-    /// How a server must call it.
+    /// Its content type.
     pub fn content_type(&self) -> &'static str {
         match self.path.rsplit('.').next() {
             Some("json") => "application/json",
@@ -38,7 +38,7 @@ impl StaticFile {
 }
 
 impl Board {
-    /// The look of the static site.
+    /// The style of the static site.
     pub(super) fn assets() -> Vec<StaticFile> {
         let style = format!("{PALETTE}{STUDIO_STYLE}{}", super::STYLE);
         vec![StaticFile::new("style.css", style), StaticFile::new("icon.svg", ICON)]

@@ -1,4 +1,4 @@
-//! A checkout of a skill library: the entries of both layouts, and what is beside them.
+//! Reads a checkout of a skill library: the entries of both layouts, with details and statements.
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use crate::leaderboard::{Entry, Leaderboard, details_path, entry_digest, read_de
 use crate::model::Failure;
 use crate::util::regular_file;
 
-/// The largest file of details that is read.
+/// The largest details file that is read.
 const LARGEST_DETAILS: u64 = 4 << 20;
-/// Where statements about entries are.
+/// The folder of statements about entries.
 const STATEMENTS: &str = "leaderboard/attestations";
 
-/// What was read of a checkout.
+/// The content of a checkout.
 #[derive(Debug)]
 pub struct Library {
     /// The entries.
     pub board: Board,
-    /// Files that cannot be used.
+    /// Warnings about unusable files.
     pub warnings: Vec<String>,
 }
 
@@ -107,7 +107,7 @@ fn files(library: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// When the commits were made. Without the history of the library, versions tell the order.
+/// The commit times. Without the library's history, versions decide the order.
 fn times(board: &Leaderboard, root: &Path) -> HashMap<String, jiff::Timestamp> {
     let commits: BTreeSet<&str> = board.entries().iter().map(|entry| entry.prompt_commit.as_str()).collect();
     let seconds = commit_times(root, &commits).unwrap_or_default();

@@ -21,5 +21,5 @@ pub use document::Root;
 pub use library::Library;
 pub use write::{Written, write};
 
-/// The look of the pages: added to the studio's.
+/// The style of the pages, in addition to the studio's.
 pub const STYLE: &str = include_str!("style.css");

@@ -1,11 +1,11 @@
-//! Names of skills, models and cases as parts of a path.
+//! Path segments for the names of skills, models and cases.
 
 use crate::model::Digest;
 
-/// The longest part of a name that a path repeats.
+/// The longest part of a name in a path.
 const LONGEST: usize = 60;
 
-/// A path segment of lowercase letters, digits and hyphens. A name that is not one already gets its digest behind `_`, so that two
+/// A path segment of lowercase letters, digits and hyphens. For any other name, its digest is appended after `_`, so that two
 /// names never share a path and no name leaves its directory.
 pub(super) fn segment(name: &str) -> String {
     let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';

@@ -1,27 +1,27 @@
-//! Long tables over several pages, none of which is larger than a reader should load.
+//! Splits long tables into pages of bounded size.
 
 use std::ops::Range;
 
-/// The largest content of a page; the frame around it takes the rest of 200 KB.
+/// The largest content of a page; with the frame it stays below 200 KB.
 pub(super) const LARGEST: usize = 190_000;
 
 /// One page of a table: these columns and rows.
 #[derive(Debug, Clone)]
 pub(super) struct Sheet {
-    /// Counts from 0.
+    /// From 0.
     pub(super) number: usize,
     pub(super) columns: Range<usize>,
     pub(super) rows: Range<usize>,
 }
 
 impl Sheet {
-    /// The file of a page in the directory of its document.
+    /// The file name of a page.
     pub(super) fn file(number: usize) -> String {
         if number == 0 { "index.html".to_owned() } else { format!("page-{}.html", number + 1) }
     }
 }
 
-/// How a table is split.
+/// The size of a table, and how it is split.
 pub(super) struct Size {
     pub(super) columns: usize,
     pub(super) columns_per_page: usize,
@@ -29,7 +29,7 @@ pub(super) struct Size {
     pub(super) rows_per_page: usize,
 }
 
-/// Renders a table in as few pages as fit: where one is too large, all get half as many rows.
+/// Renders a table in as few pages as fit: if one is too large, all pages get half as many rows.
 pub(super) fn render(size: &Size, page: impl Fn(&Sheet, &[Sheet]) -> String) -> Vec<String> {
     let mut rows_per_page = size.rows_per_page.max(1);
     loop {

@@ -5,22 +5,22 @@ use std::collections::HashMap;
 use super::board::{Board, Row};
 use crate::scoring::{Estimate, PairedCases, mean_of_shares};
 
-/// Where a model stands.
+/// The rank of a model.
 #[derive(Debug, Clone)]
 pub(super) struct Standing {
     pub(super) model: usize,
-    /// The best and the worst rank that the comparisons leave; nothing for a model without an entry.
+    /// The best and worst possible rank; `None` for a model without entries.
     pub(super) ranks: Option<[usize; 2]>,
     /// The mean over its skills.
     pub(super) mean: Option<Estimate>,
-    /// The skills with an entry.
+    /// The number of skills with an entry.
     pub(super) skills: usize,
-    /// The skills of one case, which have no interval.
+    /// The number of skills with only one case, which have no interval.
     pub(super) without_interval: usize,
     pub(super) calls: CallSums,
 }
 
-/// The calls of the newest entries, by how they ended.
+/// The calls of the newest entries, by outcome.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct CallSums {
     pub(super) attempted: u64,
@@ -29,28 +29,28 @@ pub(super) struct CallSums {
     pub(super) unreadable: u64,
 }
 
-/// Two models on the cases that both have.
+/// Two models, compared on their common cases.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Compared {
-    /// The skills in common.
+    /// The number of common skills.
     pub(super) skills: usize,
-    /// The accuracy of the first less that of the second.
+    /// The accuracy of the first minus that of the second.
     pub(super) difference: f64,
     pub(super) interval: Option<[f64; 2]>,
-    /// More than chance.
+    /// Whether the difference is significant.
     pub(super) is_significant: bool,
 }
 
 impl Compared {
-    /// The same for the second and the first.
+    /// The same for the reversed pair.
     pub(super) fn reversed(self) -> Self {
         let interval = self.interval.map(|[low, high]| [-high, -low]);
         Self { difference: -self.difference, interval, ..self }
     }
 }
 
-/// All models, the best first, and the pairs that can be compared. A model is better than another only if that is more than
-/// chance on the cases that both have; models that nothing separates share their ranks.
+/// All models, best first, and the pairs that can be compared. A model ranks above another only if it is significantly better on
+/// their common cases; models without a significant difference share their ranks.
 pub(super) fn standings(board: &Board) -> (Vec<Standing>, HashMap<[usize; 2], Compared>) {
     let count = board.models.len();
     let pairs: Vec<([usize; 2], PairedCases)> = (0..count)
@@ -111,7 +111,7 @@ fn standing(board: &Board, model: usize) -> Standing {
     }
 }
 
-/// The differences of two models, case by case, in the skills that both were evaluated with under the same conditions.
+/// The differences of two models, case by case, for skills that both were evaluated on under the same conditions.
 fn paired(board: &Board, pair: [usize; 2]) -> Option<PairedCases> {
     let skills: Vec<Vec<f64>> = (0..board.skills.len())
         .filter_map(|skill| board.comparable(skill, pair))
@@ -121,7 +121,7 @@ fn paired(board: &Board, pair: [usize; 2]) -> Option<PairedCases> {
     (!skills.is_empty()).then_some(PairedCases { skills })
 }
 
-/// The first less the second, case by case. A case whose calls failed has an accuracy of 0, so that it stays among them.
+/// The first minus the second, case by case. A case whose calls failed has an accuracy of 0, so it is included.
 pub(super) fn differences([first, second]: [&Row; 2]) -> Vec<f64> {
     let of = &second.entry.per_case;
     first

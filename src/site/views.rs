@@ -1,4 +1,4 @@
-//! What the templates show.
+//! The data of the templates.
 
 use std::ops::Range;
 
@@ -13,15 +13,15 @@ use crate::report::Px;
 use crate::scoring::Estimate;
 use crate::util::truncate::truncate;
 
-/// How much of a stranger's text a cell has.
+/// The longest untrusted text in a cell.
 const LONGEST_VALUE: usize = 160;
 const LONGEST_NAME: usize = 120;
-/// The answers to a field that are shown per model.
+/// How many answers to a field are shown per model.
 const MOST_ANSWERS: usize = 4;
-/// The skipped cases that are named.
+/// How many skipped cases are named.
 const MOST_SKIPPED: usize = 50;
 
-/// A share, and where it may lie.
+/// A share with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Share {
     pub(super) value: Ratio,
@@ -44,12 +44,12 @@ impl Share {
         self.interval.map(|ends| ends.map(Ratio::as_f64))
     }
 
-    /// The same; where there is no interval, the value.
+    /// The same; the value if there is no interval.
     pub(super) fn low_high(self) -> [f64; 2] {
         self.ends().unwrap_or([self.value.as_f64(); 2])
     }
 
-    /// The value with its interval, in words.
+    /// The value with its interval, as text.
     pub(super) fn told(self) -> String {
         match self.ends() {
             None => self.value.to_string(),
@@ -62,7 +62,7 @@ impl Share {
     }
 }
 
-/// A share and its interval as a small picture, in percent.
+/// A share and its interval as a small chart, in percent.
 pub(super) struct Band {
     pub(super) low: Px,
     pub(super) high: Px,
@@ -79,7 +79,7 @@ impl Band {
     }
 }
 
-/// A plain value, by any number of references: templates pass both.
+/// A plain value behind any number of references: templates pass both.
 trait Plain<T> {
     fn plain(&self) -> T;
 }
@@ -107,7 +107,7 @@ fn some(count: impl std::fmt::Display) -> bool {
     count.to_string() != "0"
 }
 
-/// A share of 1 in percent.
+/// A share of 1, in percent.
 fn percent(share: impl Plain<f64>) -> String {
     format!("{:.1} %", share.plain() * 100.0)
 }
@@ -117,23 +117,23 @@ fn range(ends: impl Plain<[f64; 2]>) -> String {
     format!("{:.1}–{:.1}", low * 100.0, high * 100.0)
 }
 
-/// A difference in points of percent.
+/// A difference in percentage points.
 fn points(difference: impl Plain<f64>) -> String {
     let text = format!("{:+.1}", difference.plain() * 100.0).replace('-', "−");
     if text == "+0.0" || text == "−0.0" { "±0.0".to_owned() } else { text }
 }
 
-/// A name as a page has room for it.
+/// A name, shortened for a page.
 pub(super) fn clipped(name: &str) -> String {
     truncate(name, LONGEST_NAME)
 }
 
-/// A value as a cell has room for it.
+/// A value, shortened for a cell.
 fn value(text: &str) -> String {
     truncate(text, LONGEST_VALUE)
 }
 
-/// How dark a cell of the heat map is: 0 to 8.
+/// The shade of a heat map cell: 0 to 8.
 fn heat(share: impl Plain<Ratio>) -> usize {
     let share = share.plain();
     let limits = [5000, 6000, 7000, 8000, 8500, 9000, 9500, 9800];
@@ -160,10 +160,10 @@ pub(super) fn links(sheets: &[Sheet], current: usize, label: impl Fn(&Sheet) -> 
     sheets.iter().map(link).collect()
 }
 
-/// What all templates have.
+/// What all templates use.
 pub(super) struct Scene<'p> {
     pub(super) board: &'p Board,
-    /// What stands before the paths of other documents.
+    /// The prefix of paths to other documents.
     pub(super) root: &'p str,
     pub(super) links: Vec<Link>,
 }
@@ -214,7 +214,7 @@ pub(super) struct SkillPage<'p> {
 }
 
 impl SkillPage<'_> {
-    /// The cases that were not run, and how many more there are.
+    /// The skipped cases, and how many more there are.
     fn skipped(&self) -> Option<(Vec<String>, usize)> {
         let skipped = &self.newest?.entry.cases.skipped;
         let name = |skipped: &crate::model::Skipped| {
@@ -261,7 +261,7 @@ pub(super) struct CasePage<'p> {
     pub(super) left_out: u64,
 }
 
-/// What one model answered to a case.
+/// A model's answers to a case.
 pub(super) struct CaseAnswers<'p> {
     pub(super) row: &'p Row,
     pub(super) figures: &'p CaseFigures,
@@ -269,7 +269,7 @@ pub(super) struct CaseAnswers<'p> {
 }
 
 impl CaseAnswers<'_> {
-    /// Calls that failed and calls whose answer cannot be read, where they are told apart.
+    /// Failed calls and unreadable answers, if they are distinguished.
     fn lost(&self) -> Option<[usize; 2]> {
         use crate::model::CallOutcome::{Failed, Unreadable};
         let calls = &self.details?.calls;
@@ -277,7 +277,7 @@ impl CaseAnswers<'_> {
     }
 }
 
-/// A field of a case, with what each model has there.
+/// A field of a case, with each model's answers.
 pub(super) struct CaseField<'p> {
     pub(super) path: &'p str,
     pub(super) expected: Option<&'p str>,
@@ -301,7 +301,7 @@ pub(super) struct ModelPage<'p> {
     pub(super) model: &'p ModelPart,
     pub(super) standing: &'p Standing,
     pub(super) cells: Vec<(&'p SkillPart, Cell<'p>)>,
-    /// The models with which there is a page of comparison: the name and the path.
+    /// The models with a comparison page: name and path.
     pub(super) others: Vec<(&'p str, String)>,
 }
 
@@ -337,12 +337,12 @@ pub(super) struct PairPage<'p> {
 /// Two models on one skill.
 pub(super) struct PairSkill<'p> {
     pub(super) skill: &'p SkillPart,
-    /// The entries that can be compared, and the cases where the first is better, equal and worse.
+    /// The comparable entries, and the number of cases where the first is better, equal and worse.
     pub(super) compared: Option<([&'p Row; 2], [usize; 3])>,
     pub(super) has: [bool; 2],
 }
 
-/// How everything is computed.
+/// How the figures are computed.
 #[derive(Template)]
 #[template(path = "board_method.html")]
 pub(super) struct MethodPage<'p> {
@@ -358,7 +358,7 @@ pub(super) struct FramePage<'p> {
     pub(super) root: &'p str,
     /// The current section of the navigation.
     pub(super) section: &'p str,
-    /// Made by the templates above, which have escaped everything in it.
+    /// Rendered by the templates above, which have escaped everything in it.
     pub(super) main: &'p str,
 }
 
@@ -390,13 +390,13 @@ impl Badge {
     }
 }
 
-/// The mean of a model, as a picture.
+/// The mean of a model, as a chart.
 fn mean_band(mean: impl Plain<Estimate>) -> Band {
     let (mean, ends) = mean.plain();
     Band::of(mean, ends)
 }
 
-/// `1`, or `1–3` where the comparisons leave it open.
+/// `1`, or `1–3` if the comparisons do not decide.
 fn ranks(ranks: impl Plain<[usize; 2]>) -> String {
     let [best, worst] = ranks.plain();
     if best == worst { best.to_string() } else { format!("{best}–{worst}") }

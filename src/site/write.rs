@@ -1,6 +1,6 @@
-//! The site as a directory.
+//! Writes the site to a directory.
 //!
-//! `site.json` lists the files that the site has, so that the next one deletes what it no longer has, and nothing else.
+//! `site.json` lists the site's files, so that the next one deletes those that it no longer has, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,25 +18,25 @@ use crate::util::regular_file;
 const MANIFEST: &str = "site.json";
 const GENERATOR: &str = "run-evals leaderboard site";
 
-/// What a directory with a site has.
+/// The manifest of a site's directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct Manifest {
     generator: String,
     files: Vec<String>,
 }
 
-/// What was written.
+/// The result of writing.
 #[derive(Debug, Clone, Copy)]
 pub struct Written {
-    /// The pages.
+    /// The number of pages.
     pub pages: usize,
-    /// All files.
+    /// The number of files.
     pub files: usize,
     /// The size of the largest page.
     pub largest_page: usize,
-    /// The size of all files.
+    /// The total size.
     pub bytes: usize,
-    /// Files of an earlier site that were deleted.
+    /// The number of deleted files of an earlier site.
     pub deleted: usize,
 }
 
@@ -45,7 +45,7 @@ pub fn write(board: &Board, dir: &Path) -> anyhow::Result<Written> {
     let earlier = earlier(dir)?;
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut add = |path: String, bytes: Vec<u8>| -> anyhow::Result<()> {
-        anyhow::ensure!(!files.contains_key(&path), "two names come to the same file `{path}`");
+        anyhow::ensure!(!files.contains_key(&path), "two names give the same file `{path}`");
         files.insert(path, bytes);
         Ok(())
     };
@@ -78,7 +78,7 @@ pub fn write(board: &Board, dir: &Path) -> anyhow::Result<Written> {
     Ok(Written { pages, files: files.len() + 1, largest_page, bytes: size, deleted: gone.len() })
 }
 
-/// The files of the site that is in a directory.
+/// The files of the existing site in a directory.
 fn earlier(dir: &Path) -> anyhow::Result<Vec<String>> {
     let cannot = || format!("cannot read `{}`", dir.display());
     match fs::read_dir(dir) {
@@ -102,7 +102,7 @@ fn earlier(dir: &Path) -> anyhow::Result<Vec<String>> {
     Ok(manifest.files)
 }
 
-/// Deletes a file of an earlier site, and the directories that are empty without it.
+/// Deletes a file of an earlier site, and the directories that become empty.
 fn delete(dir: &Path, path: &str) -> anyhow::Result<()> {
     let relative = Path::new(path);
     if !relative.components().all(|part| matches!(part, Component::Normal(_))) || has_link(dir, relative) {
@@ -123,7 +123,7 @@ fn delete(dir: &Path, path: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a path passes through a symbolic link, which could lead out of the directory.
+/// Whether a path passes through a symbolic link, which could point outside the directory.
 fn has_link(dir: &Path, relative: &Path) -> bool {
     let parts: Vec<&Path> = relative.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
     parts.iter().any(|part| fs::symlink_metadata(dir.join(part)).is_ok_and(|meta| meta.is_symlink()))
@@ -141,6 +141,6 @@ fn put(dir: &Path, path: &str, bytes: &[u8]) -> anyhow::Result<()> {
     if let Some(parent) = file.parent() {
         fs::create_dir_all(parent).with_context(cannot)?;
     }
-    // A site can be made again at any time, so that nothing here waits for the disk.
+    // A site can be regenerated, so do not wait for the disk.
     fs::write(&file, bytes).with_context(cannot)
 }

@@ -1,4 +1,4 @@
-//! Whether the scoring of a library's skills is what their authors mean: for `skills lint`.
+//! Checks whether the scoring of a library's skills works as intended: for `skills lint`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::config::Skill;
 use crate::model::{Failure, Ratio, SkillName, printable};
 use crate::scoring::fields::{self, Checks, Doubt, DoubtKind, Proposal};
 
-/// What was found of one skill.
+/// The findings about one skill.
 #[derive(Debug, Serialize)]
 pub struct SkillLint {
     /// The skill.
@@ -19,35 +19,35 @@ pub struct SkillLint {
     /// The model that grades prose. Its verdicts are not checked here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grader: Option<String>,
-    /// How right answers score; each should be 1.
+    /// The score of the expected answers; should be 1.
     pub expected: Ratio,
-    /// The same in another order.
+    /// The same, reordered.
     pub permuted: Ratio,
-    /// The same in other words.
+    /// The same, reworded.
     pub reworded: Ratio,
-    /// A `scoring.yaml` that settles the doubts.
+    /// A `scoring.yaml` that resolves the doubts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal: Option<String>,
-    /// Where it belongs.
+    /// Its path.
     pub path: PathBuf,
 }
 
 /// A field whose default is doubtful.
 #[derive(Debug, Serialize)]
 pub struct FieldDoubt {
-    /// Where.
+    /// Its path.
     pub path: String,
-    /// Why.
+    /// The reason.
     pub reason: &'static str,
 }
 
 impl SkillLint {
-    /// Whether right answers score less than 100 %.
+    /// Whether correct answers score less than 100 %.
     pub fn is_unsound(&self) -> bool {
         [self.expected, self.permuted, self.reworded].iter().any(|share| *share != Ratio::WHOLE)
     }
 
-    /// For a terminal.
+    /// The text for a terminal.
     pub fn render(&self) -> String {
         let verdict = if self.is_unsound() { "unsound" } else { "sound" };
         let mut out = format!(
@@ -65,7 +65,7 @@ impl SkillLint {
     }
 }
 
-/// Reads and checks skills of a library: those that are named, or all of them.
+/// Reads and checks skills of a library: the given ones, or all.
 pub fn lint(library: &Path, named: &[SkillName]) -> Result<Vec<SkillLint>, Failure> {
     let names = if named.is_empty() { all(library)? } else { named.to_vec() };
     names.iter().map(|name| lint_skill(library, name)).collect()
@@ -83,7 +83,7 @@ fn all(library: &Path) -> Result<Vec<SkillName>, Failure> {
     names.sort_unstable();
     if names.is_empty() {
         return Err(Failure::config(format!("no skill in `{}`", folder.display())).hint(
-            "skills are the folders of `components` with a `prompt.md`; `--library` names another library",
+            "skills are the folders of `components` with a `prompt.md`; `--library` selects another library",
         ));
     }
     Ok(names)
@@ -115,7 +115,7 @@ fn reason(doubt: &Doubt) -> &'static str {
     }
 }
 
-/// The rules that say what the defaults do, for the author to change.
+/// The rules of the current defaults, for the author to change.
 fn proposal(doubts: &[Doubt]) -> String {
     let mut out = String::from(
         "# Proposed by `run-evals skills lint`; see docs/scoring.md for what each rule means.\n",

@@ -1,4 +1,4 @@
-//! The style, the script and the icon: files of their own, so that a page needs nothing inline.
+//! The style, the script and the icon, as separate files, so that pages need nothing inline.
 
 use std::sync::LazyLock;
 
@@ -19,7 +19,7 @@ static STYLE: LazyLock<String> = LazyLock::new(|| format!("{PALETTE}{OWN_STYLE}{
 static STYLE_PATH: LazyLock<String> = LazyLock::new(|| path("style", &STYLE, "css"));
 static SCRIPT_PATH: LazyLock<String> = LazyLock::new(|| path("script", SCRIPT, "js"));
 
-/// The names change with the content, so that a browser may keep what it has.
+/// The names change with the content, so that browsers may cache them.
 pub(super) fn style_path() -> &'static str {
     &STYLE_PATH
 }

@@ -1,4 +1,4 @@
-//! The benchmarks: the live state of each, apart from the result of its last sync, and the buttons that sync.
+//! The benchmarks: the live state of each, separate from the result of its last sync, and the buttons that sync.
 
 use askama::Template;
 use axum::extract::{Path, Query, Request, State};
@@ -21,23 +21,23 @@ struct Benchmarks<'p> {
     frame: Frame<'p>,
     session: &'p Session,
     known: Result<Vec<BenchmarkView>, Unreadable>,
-    /// How many benchmarks there are, and how many of them come from git.
+    /// The number of benchmarks, and how many of them come from git.
     total: usize,
     from_git: usize,
-    /// The state that is asked for, and how many benchmarks have each.
+    /// The requested state, and the number of benchmarks in each.
     filter: Option<Live>,
     counts: Vec<(Live, usize)>,
     pager: Pager,
 }
 
-/// Which benchmarks are asked for.
+/// The filter of benchmarks.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Filter {
     #[serde(default)]
     state: String,
 }
 
-/// The live state of a benchmark: how what is there compares with what its source has now.
+/// The live state of a benchmark: its commit compared with that of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Live {
     Synced,
@@ -60,7 +60,7 @@ impl Live {
         }
     }
 
-    /// Its name, and how it looks.
+    /// Its name, and its style.
     fn shown(self) -> (&'static str, &'static str) {
         match self {
             Self::Synced => ("Synced", "good"),
@@ -75,7 +75,7 @@ impl Live {
         self.shown().0
     }
 
-    /// What an address calls it.
+    /// Its name in URLs.
     fn key(self) -> &'static str {
         match self {
             Self::Synced => "synced",
@@ -111,14 +111,14 @@ pub(super) async fn show(
     respond(StatusCode::OK, &Benchmarks { frame, session, known, total, from_git, filter, counts, pager })
 }
 
-/// The rows for the script.
+/// The rows, for the script.
 pub(super) async fn live(State(desk): State<Desk>, session: Result<Session, Response>) -> Response {
     let known =
         if session.is_ok() { desk.studio.syncs.known().await.unwrap_or_default() } else { Vec::new() };
     live::answer(&session, || known.iter().map(row).collect())
 }
 
-/// The button.
+/// The sync button of a benchmark.
 pub(super) async fn sync(
     State(desk): State<Desk>,
     session: Session,
@@ -139,7 +139,7 @@ pub(super) async fn sync(
             redirect(&format!("/studio/benchmarks{page}#{}", in_url(&format!("b-{id}"))))
         }
         SyncStart::Nothing => {
-            missing(&session, Some(Screen::Benchmarks), &format!("No benchmark `{id}` comes from git."))
+            missing(&session, Some(Screen::Benchmarks), &format!("There is no git benchmark `{id}`."))
         }
     }
 }
@@ -153,7 +153,7 @@ pub(super) async fn sync_all(State(desk): State<Desk>, session: Session, request
     redirect(Screen::Benchmarks.path())
 }
 
-/// How many come from git.
+/// The number of benchmarks from git.
 fn from_git(known: &[BenchmarkView]) -> usize {
     known.iter().filter(|known| known.benchmark.source.is_some()).count()
 }
@@ -169,7 +169,7 @@ fn row(known: &BenchmarkView) -> Row {
     let problem = status.and_then(|status| status.problem.as_ref());
     let (word, look) = match (step, status) {
         (Some(_), _) => ("Syncing", "busy"),
-        // It was only looked at here so far: the remote is being asked.
+        // Only the local state is known so far: the remote is being queried.
         (None, None) if live == Live::Unknown => ("Checking", "plain"),
         (None, Some(status)) if status.state == "unknown" && problem.is_none() => ("Checking", "plain"),
         _ => live.shown(),
@@ -241,14 +241,14 @@ fn places(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
-/// A commit without its name. A backtick would begin code.
+/// A commit subject. A backtick would begin code.
 fn subject(commit: &CommitInfo) -> String {
     let CommitInfo { subject, author, at, .. } = commit;
     let day = at.map(|at| format!(", {}", at.strftime("%-d %b %Y"))).unwrap_or_default();
     format!("{subject} ({author}{day})").replace('`', "'")
 }
 
-/// What a sync did.
+/// The result of a sync.
 fn result(record: &SyncRecord) -> String {
     let name = |commit: &Option<String>| commit.as_deref().map_or("", short).to_owned();
     match (record.change, &record.failure) {
@@ -266,7 +266,7 @@ fn entry(record: &SyncRecord) -> String {
     format!("{}: {}", moment(&record.at), result(record).replace('\n', " "))
 }
 
-/// What the live state consists of.
+/// The details of the live state.
 fn detail(status: &Status) -> String {
     let commits = |count: Option<u64>| count.filter(|count| *count > 0).map(counted_commits);
     let parts = [
@@ -279,7 +279,7 @@ fn detail(status: &Status) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// The address of a repository, where a browser can open it.
+/// The URL of a repository, if a browser can open it.
 fn web(url: &str) -> Option<&str> {
     (url.starts_with("https://") || url.starts_with("http://")).then_some(url)
 }
@@ -290,14 +290,14 @@ fn counted_commits(count: u64) -> String {
 
 fn told(step: Step) -> (String, Option<u64>) {
     match step {
-        Step::Waiting => ("Waiting for its turn".to_owned(), None),
-        Step::Asking => ("Asking the other side".to_owned(), None),
+        Step::Waiting => ("Waiting".to_owned(), None),
+        Step::Asking => ("Querying the remote".to_owned(), None),
         Step::Fetching { percent, bytes } if bytes > 0 => {
             (format!("Receiving, {percent} % ({})", size(bytes)), Some(u64::from(percent)))
         }
         Step::Fetching { percent, .. } => (format!("Receiving, {percent} %"), Some(u64::from(percent))),
         Step::CheckingOut { percent } => (format!("Writing files, {percent} %"), Some(u64::from(percent))),
-        Step::Done => ("Looking at the result".to_owned(), Some(100)),
+        Step::Done => ("Checking the result".to_owned(), Some(100)),
     }
 }
 

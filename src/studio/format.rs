@@ -1,20 +1,20 @@
-//! Values as the pages show them.
+//! Formats values for the pages.
 
 use jiff::Timestamp;
 
 pub(super) use crate::util::percent::encode as in_url;
 
-/// For machines, to the second.
+/// Machine-readable, to the second.
 pub(super) fn iso(at: &Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// For people.
+/// For display.
 pub(super) fn moment(at: &Timestamp) -> String {
     at.strftime("%-d %b %Y, %H:%M:%S UTC").to_string()
 }
 
-/// A length of time, for people.
+/// A duration, for display.
 pub(super) fn length(seconds: i64) -> String {
     match seconds.max(0) {
         seconds @ 0..60 => format!("{seconds} s"),

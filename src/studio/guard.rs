@@ -1,4 +1,4 @@
-//! What an action must show besides the cookie: that the form is ours, and that the browser says so too.
+//! Checks of an action besides the cookie: the form must be ours, and the browser must confirm its origin.
 
 use axum::body::Body;
 use axum::extract::{Form, FromRequest as _, Request};
@@ -19,11 +19,10 @@ use crate::serve::read_body;
 const LARGEST_FORM: usize = 16 * 1024;
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// What a read-only session is told.
-const READ_ONLY: &str =
-    "this session is read-only: sign out, and sign in with a token that may start, change and cancel things";
+/// The error for a read-only session.
+const READ_ONLY: &str = "this session is read-only: sign in with a token that is not read-only";
 
-/// A form of a session.
+/// A form with its session.
 #[derive(Debug, Deserialize)]
 struct Signed<T> {
     #[serde(default)]
@@ -32,11 +31,11 @@ struct Signed<T> {
     fields: T,
 }
 
-/// The fields of a form that only presses a button: none.
+/// The fields of a form with only a button: none.
 #[derive(Debug, Deserialize)]
 pub(super) struct Press {}
 
-/// The fields of a form that comes from a page of this session.
+/// The fields of a form from a page of this session.
 pub(super) async fn check<T: DeserializeOwned>(
     desk: &Desk,
     session: &Session,
@@ -46,10 +45,10 @@ pub(super) async fn check<T: DeserializeOwned>(
     if csrf.as_bytes().ct_eq(session.csrf.as_bytes()).into() {
         return Ok(fields);
     }
-    Err(refused("this form is not of this session: go back, reload the page and try again"))
+    Err(refused("this form belongs to another session: go back, reload the page and try again"))
 }
 
-/// The layer around every action: a session of a read-only token passes none.
+/// The layer around every action: refuses read-only sessions.
 pub(super) async fn may_act(session: Result<Session, Response>, request: Request, next: Next) -> Response {
     match session {
         Ok(session) if !session.can_act() && !auth::may(Role::ReadOnly, request.method()) => {
@@ -60,11 +59,11 @@ pub(super) async fn may_act(session: Result<Session, Response>, request: Request
     }
 }
 
-/// The fields of a form that no other site has sent.
+/// The fields of a form, unless another site sent it.
 pub(super) async fn form<T: DeserializeOwned>(desk: &Desk, request: Request) -> Result<T, Response> {
     if !is_same_origin(request.headers(), desk.app.is_https) {
         let site = request.headers().get(SEC_FETCH_SITE).or_else(|| request.headers().get(ORIGIN));
-        tracing::warn!(?site, "refused: a form of another site");
+        tracing::warn!(?site, "refused: cross-site form");
         return Err(refused("this form comes from another site"));
     }
     let (parts, body) = request.into_parts();
@@ -78,7 +77,7 @@ pub(super) async fn form<T: DeserializeOwned>(desk: &Desk, request: Request) -> 
     })
 }
 
-/// What a browser says of where a form comes from. One that says nothing is left to the token in the form.
+/// Whether the browser reports the same origin. Without a report, the token in the form decides.
 fn is_same_origin(headers: &HeaderMap, is_https: bool) -> bool {
     if let Some(site) = headers.get(SEC_FETCH_SITE) {
         return site == "same-origin";

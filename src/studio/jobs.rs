@@ -1,4 +1,4 @@
-//! The jobs of the service: the list with the form that orders one, one of them with its counts, and its cancellation.
+//! Service jobs: the list with the form to request one, the page of a job with its counts, and its cancellation.
 
 use std::ops::Range;
 
@@ -26,7 +26,7 @@ const LONGEST_SUMMARY: usize = 25_000;
 /// The most skills that the form suggests.
 const MOST_SKILLS: usize = 500;
 
-/// The list, and the form that orders an evaluation.
+/// The list, and the form to request an evaluation.
 #[derive(Template)]
 #[template(path = "jobs.html")]
 struct Jobs<'p> {
@@ -34,15 +34,15 @@ struct Jobs<'p> {
     session: &'p Session,
     takes_orders: bool,
     order: OrderFields,
-    /// Names that the form suggests.
+    /// Suggested names for the form.
     skills: Vec<SkillName>,
-    /// Why the order was refused.
+    /// Why the request was refused.
     problem: Option<String>,
-    /// The job that runs now.
+    /// The running job.
     running: Option<Row>,
     total: usize,
     rows: Vec<Row>,
-    /// What the script makes new rows from.
+    /// The template for new rows in the script.
     blank: Row,
     pager: Pager,
 }
@@ -96,7 +96,7 @@ fn show_list(
     respond(status, &page)
 }
 
-/// The skills of the library as it is checked out now; the order itself reads the commit.
+/// The skills in the current checkout of the library; the request itself reads the commit.
 fn skills(library: &std::path::Path) -> Vec<SkillName> {
     let folders = std::fs::read_dir(library.join("components")).into_iter().flatten().flatten();
     let named = folders.filter(|folder| folder.path().join("prompt.md").is_file());
@@ -107,7 +107,7 @@ fn skills(library: &std::path::Path) -> Vec<SkillName> {
     skills
 }
 
-/// Orders an evaluation, as `POST /evaluate` does.
+/// Requests an evaluation, as `POST /evaluate` does.
 pub(super) async fn order(State(desk): State<Desk>, session: Session, request: Request) -> Response {
     let order: OrderFields = match guard::check(&desk, &session, request).await {
         Ok(order) => order,
@@ -196,8 +196,8 @@ fn rows(desk: &Desk, places: Range<usize>) -> Vec<Row> {
     desk.app.jobs.page(places.start, places.len()).0.iter().map(|job| row(desk, job)).collect()
 }
 
-/// The models of a summary, with accuracy, its interval, reproducibility, the share of answers that fit the schema, and the calls by
-/// outcome.
+/// The models of a summary, with accuracy, its interval, reproducibility, the share of answers that match the schema, and the
+/// calls by outcome.
 fn models(summary: &Value) -> Vec<(&str, [String; 7])> {
     let cells = |model: &Value| {
         let share = |pointer: &str| {
@@ -222,7 +222,7 @@ fn models(summary: &Value) -> Vec<(&str, [String; 7])> {
     listed(summary, "models").iter().map(|model| (name(model), cells(model))).collect()
 }
 
-/// The models of a summary that answered nothing, with the reason.
+/// The models of a summary without answers, with the reason.
 fn dead(summary: &Value) -> Vec<(&str, &str)> {
     let reason = |model| Value::get(model, "reason").and_then(Value::as_str).unwrap_or_default();
     listed(summary, "failed").iter().map(|model| (name(model), reason(model))).collect()
@@ -236,7 +236,7 @@ fn name(model: &Value) -> &str {
     model.get("model").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A summary as JSON, as much of it as is shown.
+/// A summary as JSON, truncated for display.
 fn pretty(summary: &Value) -> String {
     truncate(&serde_json::to_string_pretty(summary).unwrap_or_default(), LONGEST_SUMMARY)
 }
@@ -246,11 +246,10 @@ fn row(desk: &Desk, job: &Job) -> Row {
         JobState::Queued | JobState::Completed { .. } | JobState::Running { .. } => String::new(),
         JobState::Failed { reason } => reason.clone(),
         JobState::Interrupted { .. } => {
-            "The service ended before the job did. What was answered is kept.".to_owned()
+            "The service stopped before the job finished. Its responses are kept.".to_owned()
         }
         JobState::Cancelled { .. } => {
-            "Somebody has cancelled it. What was answered is kept: the same evaluation calls only the rest."
-                .to_owned()
+            "Cancelled. Its responses are kept: the same evaluation makes only the missing calls.".to_owned()
         }
     };
     let (word, look) = match &job.state {
@@ -325,7 +324,7 @@ fn cells<'r>(row: &'r Row, table: &str, line: &usize, count: usize) -> Vec<(Stri
     named.map(|name| (name.clone(), row.text(&name))).collect()
 }
 
-/// The cells of a line of a table, by the name of the line and their place in it.
+/// The cells of a table line, named after the line and their position.
 fn cells_of<const N: usize>(
     line: String,
     cells: [String; N],

@@ -1,4 +1,4 @@
-//! Rows that change while the page is open: once in the page (`templates/ui.html`), then as JSON for the script, with the same words.
+//! Rows that change while the page is open: rendered in the page (`templates/ui.html`), then sent as JSON to the script, with the same words.
 
 use std::borrow::Cow;
 
@@ -12,26 +12,26 @@ use serde_json::json;
 use super::format::{iso, moment};
 use super::session::Session;
 
-/// One row, as it is now. The script finds its place by the id, and the place of each text by its name.
+/// The current state of a row. The script finds its element by the id, and each text by its name.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Row {
     pub(super) id: String,
-    /// What it is called when a change is announced.
+    /// Its name in announcements of changes.
     pub(super) name: String,
-    /// The state, in one or two words, and how it looks.
+    /// The state, in one or two words, and its style.
     pub(super) word: String,
     pub(super) look: &'static str,
-    /// Whether it goes on by itself.
+    /// Whether its state will change without user action.
     pub(super) busy: bool,
-    /// How far it is.
+    /// The progress.
     pub(super) percent: Option<u64>,
-    /// The other texts; what is empty is hidden.
+    /// The other texts; empty ones are hidden.
     pub(super) texts: Vec<(Cow<'static, str>, String)>,
-    /// Moments, for people and for machines.
+    /// Times, for display and machine-readable.
     pub(super) times: Vec<(&'static str, Option<(String, String)>)>,
-    /// Where its own page is.
+    /// The URL of its own page.
     pub(super) href: Option<String>,
-    /// Changes when the page must be drawn anew, because it has other parts.
+    /// Changes when the page must be reloaded, because it has other parts.
     pub(super) shape: String,
 }
 
@@ -44,7 +44,7 @@ pub(super) fn text(
 }
 
 impl Row {
-    /// A moment, for people and for machines.
+    /// A time, for display and machine-readable.
     pub(super) fn at(at: Option<Timestamp>) -> Option<(String, String)> {
         at.map(|at| (moment(&at), iso(&at)))
     }
@@ -58,7 +58,7 @@ impl Row {
     }
 }
 
-/// What the script gets: the rows, or that the session is over.
+/// The response to the script: the rows, or that the session has ended.
 pub(super) fn answer(session: &Result<Session, Response>, rows: impl FnOnce() -> Vec<Row>) -> Response {
     if session.is_err() {
         return (StatusCode::UNAUTHORIZED, Json(json!({"error": "signed out"}))).into_response();

@@ -1,4 +1,4 @@
-//! The door: a token of the service opens it.
+//! Signing in with a token of the service.
 
 use askama::Template;
 use axum::extract::{Query, Request, State};
@@ -30,12 +30,12 @@ struct Shown {
     next: String,
 }
 
-/// The form; whoever is signed in already needs none.
+/// The form; a signed-in user does not need it.
 pub(super) async fn form(session: Result<Session, Response>, Query(wanted): Query<LoginQuery>) -> Response {
     if session.is_ok() { redirect(HOME) } else { show(StatusCode::OK, &wanted.next, None) }
 }
 
-/// A token in a form becomes a session. A wrong one is slowed down like one in a header.
+/// Turns the token in a form into a session. A wrong one is delayed like one in a header.
 pub(super) async fn sign_in(State(desk): State<Desk>, Peer(peer): Peer, request: Request) -> Response {
     let shown: Shown = match guard::form(&desk, request).await {
         Ok(shown) => shown,

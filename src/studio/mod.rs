@@ -1,9 +1,9 @@
-//! The studio: the page of the service, for people.
+//! The studio: the web pages of the service.
 //!
-//! `routes` says what is where, `templates` has the markup, `page` is what all screens share, `format` is how values are shown. Templates
-//! escape every value (`report::Markup`). `login` and `session` let people in, `guard` keeps other sites out. Each screen has a file:
-//! `benchmarks` (with `syncs`, which does the work), `jobs`, `leaderboard`, `runs` (with `runs_index`, which finds them). Everything can be
-//! read and done without JavaScript; with it, `script.js` asks `live` addresses for what has changed.
+//! `routes` has the URLs, `templates` the markup, `page` what all screens share, `format` formats values. Templates
+//! escape every value (`report::Markup`). `login` and `session` authenticate users, `guard` rejects requests from other sites. Each screen has a file:
+//! `benchmarks` (with `syncs`, which does the work), `jobs`, `leaderboard`, `runs` (with `runs_index`, which finds them). Everything works
+//! without JavaScript; with it, `script.js` polls `live` URLs for changes.
 
 mod assets;
 mod benchmarks;
@@ -32,24 +32,24 @@ use self::syncs::Syncs;
 use crate::config::Env;
 use crate::serve::App;
 
-/// What the page shows.
+/// The options of the pages.
 #[derive(Debug, Clone, Default)]
 pub struct StudioOptions {
-    /// The registry of benchmarks; nothing for the usual one.
+    /// The registry of benchmarks; by default the usual one.
     pub registry: Option<PathBuf>,
     /// Whether benchmarks may come from this machine.
     pub allow_local: bool,
     /// The leaderboard.
     pub leaderboard: Option<PathBuf>,
-    /// The skill library, where evaluations can be ordered.
+    /// The skill library, which allows requesting evaluations.
     pub library: Option<PathBuf>,
-    /// Where results are: directories, or commits of the repository here.
+    /// The results to list: directories, or branches of the local repository.
     pub runs: Vec<String>,
-    /// Variables of the registry, and where tokens come from.
+    /// The environment of the registry, with tokens.
     pub env: Env,
 }
 
-/// What the page keeps between requests.
+/// The state between requests.
 #[derive(Debug)]
 pub struct Studio {
     sessions: Sessions,
@@ -73,7 +73,7 @@ impl Studio {
     }
 }
 
-/// What a screen has at hand.
+/// The state available to a screen.
 #[derive(Debug, Clone)]
 struct Desk {
     app: Arc<App>,

@@ -1,4 +1,4 @@
-//! What all screens share: the frame, the pages of a list, and what a browser may do with a page.
+//! What all screens share: the frame, the pages of a list, and the security policy.
 
 use std::ops::Range;
 
@@ -17,43 +17,43 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// Rows on a page of a list.
 const ROWS: usize = 50;
 
-/// Which page of a list is asked for.
+/// The requested page of a list.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct PageQuery {
     #[serde(default)]
     page: String,
 }
 
-/// A page of a list, and the addresses of the others.
+/// A page of a list, and the URLs of the others.
 #[derive(Debug)]
 pub(super) struct Pager {
     pub(super) label: &'static str,
     pub(super) path: &'static str,
-    /// What follows the number of the page in an address.
+    /// What follows the page number in a URL.
     pub(super) rest: String,
     pub(super) number: usize,
     pub(super) pages: usize,
 }
 
 impl Pager {
-    /// The page that is wanted, as far as there are pages.
+    /// The requested page, limited to existing ones.
     pub(super) fn new(label: &'static str, screen: Screen, rows: usize, wanted: &PageQuery) -> Self {
         let pages = rows.div_ceil(ROWS).max(1);
         let number = wanted.page.parse().unwrap_or(1).clamp(1, pages);
         Self { label, path: screen.path(), rest: String::new(), number, pages }
     }
 
-    /// The page that has the row at this place.
+    /// The page with the row at this index.
     pub(super) fn with_row(place: usize) -> usize {
         place / ROWS + 1
     }
 
-    /// The places of the rows of the first page.
+    /// The indexes of the rows on the first page.
     pub(super) fn first() -> Range<usize> {
         0..ROWS
     }
 
-    /// The places of its rows.
+    /// The indexes of its rows.
     pub(super) fn range(&self) -> Range<usize> {
         (self.number - 1) * ROWS..self.number * ROWS
     }
@@ -96,17 +96,17 @@ impl Screen {
     }
 }
 
-/// What is around every screen: `templates/page.html`.
+/// The frame of every screen: `templates/page.html`.
 #[derive(Debug)]
 pub(super) struct Frame<'p> {
-    /// Who is signed in.
+    /// The user's session.
     pub(super) session: Option<&'p Session>,
     pub(super) screen: Option<Screen>,
     pub(super) title: String,
 }
 
 impl<'p> Frame<'p> {
-    /// For a user who is signed in.
+    /// For a signed-in user.
     pub(super) fn new(session: &'p Session, screen: Screen, title: impl Into<String>) -> Self {
         Self { session: Some(session), screen: Some(screen), title: title.into() }
     }
@@ -117,7 +117,7 @@ impl<'p> Frame<'p> {
     }
 }
 
-/// A page that says one thing.
+/// A page with one message.
 #[derive(Template)]
 #[template(path = "notice.html")]
 struct Notice<'p> {
@@ -128,7 +128,7 @@ struct Notice<'p> {
     back_name: &'p str,
 }
 
-/// The page for something that is not there.
+/// The page for something that does not exist.
 pub(super) fn missing(session: &Session, screen: Option<Screen>, words: &str) -> Response {
     let frame = Frame { session: Some(session), screen, title: "Not found".to_owned() };
     let back = screen.unwrap_or(Screen::Benchmarks);
@@ -136,7 +136,7 @@ pub(super) fn missing(session: &Session, screen: Option<Screen>, words: &str) ->
     respond(StatusCode::NOT_FOUND, &Notice { frame, heading: "Not found", words, back, back_name })
 }
 
-/// Why something was refused.
+/// The page for a refused request.
 pub(super) fn problem(status: StatusCode, reason: &str) -> Response {
     let notice = Notice {
         frame: Frame::open("Refused"),
@@ -148,32 +148,32 @@ pub(super) fn problem(status: StatusCode, reason: &str) -> Response {
     respond(status, &notice)
 }
 
-/// Elsewhere, by GET.
+/// Redirects with GET.
 pub(super) fn redirect(to: &str) -> Response {
     let to = HeaderValue::from_str(to).unwrap_or(HeaderValue::from_static("/studio"));
     (StatusCode::SEE_OTHER, [(LOCATION, to)]).into_response()
 }
 
-/// Answers with a document of this policy.
+/// Responds with a document under this policy.
 pub(super) fn document(status: StatusCode, policy: &str, html: String) -> Response {
     let value =
         |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static("default-src 'none'"));
     let headers: [(HeaderName, HeaderValue); 4] = [
         (CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8")),
         (CONTENT_SECURITY_POLICY, value(policy)),
-        // With `no-referrer`, browsers keep the origin of our own forms from us, too.
+        // With `no-referrer`, browsers would hide the origin of our own forms from us, too.
         (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
         (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
     ];
     (status, headers, html).into_response()
 }
 
-/// Answers with a page of the studio.
+/// Responds with a page of the studio.
 pub(super) fn respond(status: StatusCode, page: &impl Template) -> Response {
     respond_with(status, POLICY, page)
 }
 
-/// Answers with a page of the studio that has another document of it in a frame.
+/// Responds with a page of the studio that frames another of its documents.
 pub(super) fn respond_framing(status: StatusCode, page: &impl Template) -> Response {
     respond_with(status, &format!("{POLICY}; frame-src 'self'"), page)
 }

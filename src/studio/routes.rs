@@ -1,4 +1,4 @@
-//! What is where. Everything but the door and the files of the page needs a session.
+//! Routes. Everything except signing in and static files needs a session.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use super::session::Session;
 use super::{Desk, Studio, StudioOptions, assets, benchmarks, guard, jobs, leaderboard, login, runs};
 use crate::serve::{App, Refusal};
 
-/// The page, ready to be merged into the service.
+/// The pages, to be merged into the service.
 pub fn routes(app: &Arc<App>, options: StudioOptions) -> Router<Arc<App>> {
     let desk = Desk { app: Arc::clone(app), studio: Arc::new(Studio::new(options)) };
     let screens = Router::new()
@@ -40,7 +40,7 @@ pub fn routes(app: &Arc<App>, options: StudioOptions) -> Router<Arc<App>> {
         .route("/studio/runs/{id}/report", reads(get(runs::report)))
         .route("/studio/{*rest}", get(nothing_here))
         .route_layer(from_fn_with_state(desk.clone(), guard::may_act));
-    // A read-only session can be ended, and replaced by another.
+    // A read-only session may sign out, and sign in again.
     Router::new()
         .route("/studio/login", reads(get(login::form)).post(login::sign_in))
         .route("/studio/logout", acts(post(login::sign_out)))

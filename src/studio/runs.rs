@@ -1,4 +1,4 @@
-//! The runs: results on disk or on a branch, and the report of one of them.
+//! Runs: results on disk or on a branch, and the report of one of them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::model::Verdict;
 use crate::report::{Results, html_policy, render_html};
 use crate::scoring::{Gate, assess, judge};
 
-/// Reports that are made at once: each reads a whole directory.
+/// The most reports rendered at once: each reads a whole directory.
 static MAKING: Semaphore = Semaphore::const_new(2);
 
 /// The list.
@@ -61,7 +61,7 @@ pub(super) async fn list(
     respond(StatusCode::OK, &Runs { frame, is_named, found, pager })
 }
 
-/// A run: its report in a frame, below the way back to the list.
+/// A run: its report in a frame, below a link to the list.
 pub(super) async fn show(State(desk): State<Desk>, session: Session, Path(id): Path<String>) -> Response {
     let studio = Arc::clone(&desk.studio);
     let wanted = id.clone();
@@ -82,14 +82,14 @@ pub(super) async fn show(State(desk): State<Desk>, session: Session, Path(id): P
     }
 }
 
-/// The report of a run: a document of its own, which may do nothing to this page.
+/// The report of a run: a separate document, isolated from this page.
 pub(super) async fn report(State(desk): State<Desk>, session: Session, Path(id): Path<String>) -> Response {
     let studio = Arc::clone(&desk.studio);
     let wanted = id.clone();
     let make = move || Some(studio.shelf.open(&wanted)?.map(|results| render(&results)));
     let _turn = MAKING.acquire().await;
     match tokio::task::spawn_blocking(make).await {
-        // In a sandbox, the report is of no origin: even a script that got into it would have no session.
+        // In a sandbox the report has no origin: even an injected script would have no session.
         Ok(Some(Ok(html))) => {
             let policy = format!(
                 "{}; frame-ancestors 'self'; sandbox allow-scripts allow-downloads allow-popups allow-popups-to-escape-sandbox",
@@ -101,7 +101,7 @@ pub(super) async fn report(State(desk): State<Desk>, session: Session, Path(id):
     }
 }
 
-/// The report with the verdict that `eval` gave; other results are judged as `report` does by default.
+/// The report with the verdict that `eval` gave; other results are judged by the defaults of `report`.
 fn render(results: &Results) -> String {
     let mut evaluation = assess(results.suite.clone(), &results.trials);
     let gate = Gate { has_threshold: results.about.threshold.is_some(), ..Gate::default() };
@@ -113,7 +113,7 @@ fn render(results: &Results) -> String {
     render_html(&evaluation, results, None)
 }
 
-/// How a run looks, and its state.
+/// A run's style, and its state.
 fn state(told: &RunSummary) -> (&'static str, &'static str) {
     match (told.verdict, told.complete) {
         (Some(Verdict::Passed), _) => ("good", "Passed"),
@@ -126,7 +126,7 @@ fn state(told: &RunSummary) -> (&'static str, &'static str) {
     }
 }
 
-/// Its figures, on one line: those of each target where there are several.
+/// Its figures on one line: those of each target if there are several.
 fn figures(told: &RunSummary) -> String {
     let requests = told.requests.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
     let several = told.targets.len() > 1;

@@ -1,4 +1,4 @@
-//! Where results stand: directories of results, and folders of a branch.
+//! Finds results: results directories, and folders of a branch.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -16,12 +16,12 @@ use crate::model::{Failure, Verdict};
 use crate::report::Results;
 use crate::util::WorkDir;
 
-/// The most runs of one place that are listed, the newest of them.
+/// The most runs listed per place, newest first.
 const MOST_RUNS: usize = 500;
-/// The most of a `summary.json` that is read for a list.
+/// The largest `summary.json` that is read for a list.
 const LARGEST_SUMMARY: u64 = 4 << 20;
 
-/// The places that were named.
+/// The configured places.
 #[derive(Debug)]
 pub(super) struct RunsIndex {
     places: Vec<RunLocation>,
@@ -34,10 +34,10 @@ enum RunLocation {
     Branch { git_ref: String, folder: String },
 }
 
-/// A run, as the list shows it.
+/// A run in the list.
 #[derive(Debug, Clone)]
 pub(super) struct Run {
-    /// What its address calls it.
+    /// Its id in URLs.
     pub(super) id: String,
     pub(super) name: String,
     pub(super) at: Option<Timestamp>,
@@ -45,7 +45,7 @@ pub(super) struct Run {
     folder: Folder,
 }
 
-/// What its summary tells.
+/// The content of its summary.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunSummary {
     pub(super) suite: Option<String>,
@@ -55,11 +55,11 @@ pub(super) struct RunSummary {
     pub(super) targets: Vec<RunTarget>,
 }
 
-/// What the summary says of a target.
+/// The summary of a target.
 #[derive(Debug, Clone)]
 pub(super) struct RunTarget {
     pub(super) name: String,
-    /// The tests that passed, and all that were graded.
+    /// The passed tests, and all graded ones.
     pub(super) passed: Option<(u64, u64)>,
     pub(super) score: Option<f64>,
 }
@@ -70,7 +70,7 @@ enum Folder {
     Commit { commit: String, folder: String },
 }
 
-/// The runs that were found, and the places that could not be read.
+/// The runs found, and the unreadable places.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) runs: Vec<Run>,
@@ -97,7 +97,7 @@ impl RunsIndex {
         Self { places: places.into_iter().map(place).collect(), known: Mutex::default() }
     }
 
-    /// Whether any place was named.
+    /// Whether any place was configured.
     pub(super) fn is_named(&self) -> bool {
         !self.places.is_empty()
     }
@@ -119,7 +119,7 @@ impl RunsIndex {
         found
     }
 
-    /// Only what is listed can be opened: no part of an address becomes part of a path. Blocks.
+    /// Opens only listed runs: no part of a URL becomes part of a path. Blocks.
     pub(super) fn open(&self, id: &str) -> Option<Result<Results, Failure>> {
         let run = self.list().runs.into_iter().find(|run| run.id == id)?;
         Some(match &run.folder {
@@ -133,7 +133,7 @@ impl RunsIndex {
         let root = dir.canonicalize().with_context(cannot)?;
         let mut folders = vec![(".".to_owned(), root.clone())];
         for entry in std::fs::read_dir(&root).with_context(cannot)?.flatten() {
-            // A link could lead anywhere.
+            // A link could point anywhere.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 folders.push((entry.file_name().to_string_lossy().into_owned(), entry.path()));
             }
@@ -182,7 +182,7 @@ fn is_ref(named: &str) -> bool {
 }
 
 fn on_branch(number: usize, git_ref: &str, folder: &str) -> anyhow::Result<Vec<Run>> {
-    let unknown = || format!("there is no `{git_ref}:{folder}` in the repository here");
+    let unknown = || format!("`{git_ref}:{folder}` not found in the local repository");
     let repository = Repository::around(Path::new("."))?.with_context(unknown)?;
     let commit = repository.commit_named(git_ref)?.with_context(unknown)?;
     let has_results = |folder: &str| -> anyhow::Result<bool> {

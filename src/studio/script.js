@@ -1,4 +1,4 @@
-// Keeps what a screen shows true while somebody looks at it. Everything works without this file; it writes text, never markup.
+// Keeps an open screen up to date. Everything works without this file; it writes text, never markup.
 "use strict";
 (() => {
   const OFTEN = 800, AT_TIMES = 2500, SELDOM = 10000;

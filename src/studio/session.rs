@@ -21,21 +21,21 @@ use crate::serve::auth::Role;
 
 /// How long a session lasts.
 pub(super) const LASTS: Duration = Duration::from_hours(12);
-/// The longest path that is remembered over a sign-in.
+/// The longest path to return to after signing in.
 const LONGEST_PATH: usize = 500;
 
-/// Somebody who has shown a token.
+/// The session of a signed-in user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Session {
     id: String,
     expires: i64,
     role: Role,
-    /// What every form of theirs carries, and nobody else can know.
+    /// The secret in every form of this session.
     pub(super) csrf: String,
 }
 
 impl Session {
-    /// Whether its token may change something; pages draw no buttons for others.
+    /// Whether its token may change anything; for others, pages have no buttons.
     pub(super) fn can_act(&self) -> bool {
         self.role == Role::Full
     }
@@ -45,7 +45,7 @@ impl Session {
 #[derive(Debug)]
 pub(super) struct Sessions {
     process: [u8; 16],
-    /// Those that were signed out, until they would have ended anyway.
+    /// Sessions that were signed out, until they would expire.
     ended: Mutex<HashMap<String, i64>>,
 }
 
@@ -116,7 +116,7 @@ impl FromRequestParts<Desk> for Session {
     }
 }
 
-/// The header that gives a browser the cookie, or takes it away.
+/// The header that sets or removes the cookie.
 pub(super) fn set_cookie(app: &App, value: Option<&str>) -> String {
     let name = name(app);
     let secure = if app.is_https { "; Secure" } else { "" };
@@ -124,7 +124,7 @@ pub(super) fn set_cookie(app: &App, value: Option<&str>) -> String {
     format!("{name}={}; Path=/; Max-Age={age}; HttpOnly; SameSite=Strict{secure}", value.unwrap_or_default())
 }
 
-/// Whether this is a path of the page itself, and so a place to be sent back to.
+/// Whether this is a path of the studio itself, and so a safe redirect target.
 pub(super) fn is_own_path(path: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_graphic() && byte != b'\\';
     path.len() <= LONGEST_PATH && path.starts_with("/studio/") && path.bytes().all(is_plain)
@@ -136,14 +136,14 @@ fn cookie(headers: &HeaderMap, app: &App) -> Option<String> {
     pairs.find(|(known, _)| *known == name(app)).map(|(_, value)| value.to_owned())
 }
 
-/// With TLS, the name itself forbids other hosts of the domain to set it.
+/// With TLS, the name's prefix prevents other hosts of the domain from setting it.
 fn name(app: &App) -> &'static str {
     if app.is_https { "__Host-run-evals" } else { "run-evals" }
 }
 
 fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
-    #[expect(clippy::expect_used, reason = "without random numbers nobody can be signed in safely")]
+    #[expect(clippy::expect_used, reason = "sessions need random numbers")]
     SystemRandom::new().fill(&mut bytes).expect("the system gives random numbers");
     bytes
 }

@@ -34,7 +34,7 @@ pub(super) struct Syncs {
 
 #[derive(Debug, Default)]
 struct Seen {
-    /// What is in the registry; nothing before the first look.
+    /// The benchmarks in the registry; `None` before the first look.
     found: Option<Result<Vec<Benchmark>, Unreadable>>,
     statuses: BTreeMap<String, Status>,
     running: BTreeMap<String, Step>,
@@ -56,14 +56,14 @@ impl Seen {
     }
 }
 
-/// Why there is no registry.
+/// Why the registry cannot be read.
 #[derive(Debug, Clone)]
 pub(super) struct Unreadable {
     pub(super) reason: String,
     pub(super) hint: Option<String>,
 }
 
-/// A benchmark as it was last seen.
+/// The last known state of a benchmark.
 #[derive(Debug, Clone)]
 pub(super) struct BenchmarkView {
     pub(super) benchmark: Benchmark,
@@ -73,13 +73,13 @@ pub(super) struct BenchmarkView {
     pub(super) history: Vec<SyncRecord>,
 }
 
-/// What became of a press on the button.
+/// The result of pressing the sync button.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SyncStart {
     Started,
-    /// It runs already.
+    /// It is already running.
     Running,
-    /// There is no such benchmark, or it has no source.
+    /// The benchmark does not exist, or has no source.
     Nothing,
 }
 
@@ -173,7 +173,7 @@ impl Syncs {
             (result, status(&benchmark, &this.options))
         };
         let Ok((result, status)) = tokio::task::spawn_blocking(work).await else {
-            tracing::error!(benchmark = id, "the sync broke off");
+            tracing::error!(benchmark = id, "the sync was aborted");
             return;
         };
         let mut seen = self.lock();
@@ -251,7 +251,7 @@ impl Syncs {
     }
 }
 
-/// The end of a sync.
+/// Marks the end of a sync on drop.
 struct Over {
     syncs: Arc<Syncs>,
     id: String,
@@ -263,7 +263,7 @@ impl Drop for Over {
     }
 }
 
-/// The end of a look.
+/// Marks the end of a look on drop.
 struct Looked(Arc<Syncs>);
 
 impl Drop for Looked {

@@ -1,4 +1,4 @@
-//! The keys of a suite as AgentV 4 spells them. A new key is a row here, and the code that reads its value.
+//! The keys of a suite in AgentV 4. For a new key, add a row here and the code that reads its value.
 
 use super::dialect::Part::{
     Assertions, Cache, Data, Execution, Expected, Id, Input, InputFiles, Preprocessors, Target, Targets,
@@ -6,7 +6,7 @@ use super::dialect::Part::{
 };
 use super::dialect::{Dialect, Keys};
 
-/// The only dialect that is read so far.
+/// The only supported dialect so far.
 pub static AGENTV_4: Dialect = Dialect {
     suite: Keys {
         current: &[

@@ -1,11 +1,11 @@
-//! How much text a suite may become: a short one can repeat a long value, or the input of the suite, many times.
+//! Limits the text of a suite: a short suite can repeat a long value, or its input, many times.
 
-/// The most bytes that variables fill in.
+/// The most bytes inserted for variables.
 const FILLED: usize = 64 << 20;
 /// The most bytes of all messages.
 const MESSAGES: usize = 1 << 30;
 
-/// What is left of both.
+/// The remaining bytes of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     filled: usize,
@@ -18,17 +18,17 @@ impl Default for Allowance {
     }
 }
 
-/// Why there is no more text.
+/// The limit that was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLarge {
-    /// What is wrong.
+    /// The error message.
     pub message: &'static str,
-    /// What to do.
+    /// The hint.
     pub hint: &'static str,
 }
 
 impl Allowance {
-    /// Takes the bytes of a value that is filled in.
+    /// Counts the bytes of an inserted value.
     pub(super) fn fill(&mut self, bytes: usize) -> Result<(), TooLarge> {
         self.filled = self.filled.checked_sub(bytes).ok_or(TooLarge {
             message: "the values of `vars` fill in more than 64 MiB of text",
@@ -37,7 +37,7 @@ impl Allowance {
         Ok(())
     }
 
-    /// Takes the bytes of a message.
+    /// Counts the bytes of a message.
     pub(super) fn message(&mut self, bytes: usize) -> Result<(), TooLarge> {
         self.messages = self.messages.checked_sub(bytes).ok_or(TooLarge {
             message: "the messages of the suite have more than 1 GiB of text",

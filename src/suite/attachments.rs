@@ -1,4 +1,4 @@
-//! Files that travel with a test: where they are, and what they are.
+//! Files attached to a test: their paths and media types.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -39,27 +39,27 @@ pub(super) enum Kind {
     Image,
 }
 
-/// The attachments that were looked for so far.
+/// The attachments found so far.
 #[derive(Default)]
 pub(super) struct Attachments {
-    /// By kind and spelling; a missing file is kept too, and noted once.
+    /// By kind and spelling; a missing file is stored, too, so that it is reported once.
     known: HashMap<(Kind, String), Option<Attachment>>,
     paths: BTreeMap<Digest, PathBuf>,
 }
 
 impl Attachments {
-    /// Where the bytes of an attachment are.
+    /// The path of an attachment.
     pub(super) fn path(&self, file: &Attachment) -> Option<&Path> {
         self.paths.get(&file.sha256).map(PathBuf::as_path)
     }
 
-    /// Where the bytes of each attachment are.
+    /// The path of each attachment.
     pub(super) fn into_paths(self) -> BTreeMap<Digest, PathBuf> {
         self.paths
     }
 }
 
-/// The file that `at` refers to; what is wrong with it is noted there.
+/// The file that `at` refers to; problems are recorded there.
 pub(super) fn find(spelling: &str, kind: Kind, at: &Span, loader: &mut Loader) -> Option<Attachment> {
     let key = (kind, spelling.to_owned());
     if let Some(known) = loader.attachments.known.get(&key) {
@@ -114,7 +114,7 @@ fn look_up(spelling: &str, kind: Kind, at: &Span, loader: &mut Loader) -> Option
     })
 }
 
-/// What a file is, by its name, or else by its bytes.
+/// The media type of a file by its name, or else by its content.
 pub fn media_type(path: &Path, bytes: &[u8]) -> &'static str {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
     let known = IMAGES.iter().chain(&DOCUMENTS).find(|(known, _)| Some(*known) == ending.as_deref());

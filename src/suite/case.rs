@@ -17,11 +17,11 @@ pub(super) struct Cases<'n> {
     pub(super) dialect: &'static Dialect,
     pub(super) input: SuiteInput<'n>,
     pub(super) grading: SuiteGrading,
-    /// The tools of tests that do not say otherwise, and how many bytes they are as JSON.
+    /// The default tools of tests, and their size as JSON.
     pub(super) tools: (Vec<Tool>, usize),
-    /// How often each test is run.
+    /// How many trials each test has.
     pub(super) replicates: u32,
-    /// Where each id was first used.
+    /// The first position of each id.
     pub(super) ids: HashMap<String, (PathBuf, u32)>,
 }
 
@@ -53,7 +53,7 @@ impl Cases<'_> {
             loader.problems.error(&vars.span, format!("`vars`: expected a mapping, found {}", vars.kind()));
         }
         let input = if is_conversation {
-            // Its turns are its input; that they cannot be run is noted.
+            // Its turns are its input; it is already reported that it cannot run.
             None
         } else {
             input::read(&mut fields, vars, execution.skip_defaults, &mut self.input, loader)
@@ -79,7 +79,7 @@ impl Cases<'_> {
         Some(TestCase { id, messages, tools, files, targets: execution.targets, place: Some(place), grading })
     }
 
-    /// The test's tools, else the suite's. They travel with each test, so their bytes count as those of its messages do.
+    /// The test's tools, else the suite's. They are sent with each test, so their bytes count like those of its messages.
     fn tools(&self, fields: &mut Fields, loader: &mut Loader) -> Vec<Tool> {
         let (tools, bytes) = match tools::read(fields, loader) {
             Some(own) => {
@@ -108,7 +108,7 @@ fn read_id(fields: &mut Fields, replicates: u32, loader: &mut Loader) -> Option<
     let Some(id) = node.as_str() else {
         problems.error_with_hint(
             &node.span,
-            format!("`id`: expected a string, found {}, so AgentV leaves the test out", node.kind()),
+            format!("`id`: expected a string, found {}, so AgentV skips the test", node.kind()),
             "put it in quotes",
         );
         return None;
@@ -122,7 +122,7 @@ fn check_id(id: &str, at: &Span, replicates: u32, loader: &mut Loader) -> Option
     } else if id.contains(char::is_control) {
         "`id`: it contains a control character"
     } else if replicates > 1 && ends_like_a_replicate(id) {
-        "`id`: an ending like `#2` is kept for the second run of a test"
+        "`id`: an ending like `#2` is reserved for the second trial of a test"
     } else {
         return Some(id.to_owned());
     };

@@ -1,8 +1,8 @@
-//! Types of assertions that a repository defines itself: a file in `.agentv` that is named like the type.
+//! Assertion types that a repository defines: a file in `.agentv` named after the type.
 
 use std::path::{Path, PathBuf};
 
-/// The folders of `.agentv`. AgentV reads all of `assertions` before the others, and the nearest directory first.
+/// The folders of `.agentv`. AgentV reads all `assertions` folders before the others, nearest directory first.
 const FOLDERS: [&[&str]; 2] = [&["assertions"], &["graders", "judges"]];
 const ENDINGS: [&str; 4] = ["ts", "js", "mts", "mjs"];
 

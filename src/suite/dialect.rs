@@ -1,12 +1,12 @@
-//! Which version of AgentV a suite is written for, and what its keys mean there.
+//! The AgentV version of a suite, and what its keys mean.
 
 use super::agentv4::AGENTV_4;
 use crate::config::{Key, Node, Problems};
 
-/// What a key holds, however it is spelled.
+/// The content of a key, whatever its spelling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// Values that lead to no file, command or target.
+    /// Values that refer to no file, command or target.
     Data,
     /// The id of a test.
     Id,
@@ -14,17 +14,17 @@ pub enum Part {
     Tests,
     /// The variables of a test.
     Vars,
-    /// Messages, with the files that they show to a model.
+    /// Messages and their attached files.
     Input,
-    /// Paths of files that a model is shown.
+    /// Paths of attached files.
     InputFiles,
-    /// What a good answer would be.
+    /// The expected answer.
     Expected,
     /// A list of assertions.
     Assertions,
-    /// Commands that make text of files.
+    /// Commands that convert files to text.
     Preprocessors,
-    /// Where an agent works.
+    /// An agent's workspace.
     Workspace,
     /// The turns of a conversation.
     Turns,
@@ -38,7 +38,7 @@ pub enum Part {
     Cache,
 }
 
-/// How a version of AgentV spells the keys of a suite.
+/// The keys of a suite in one AgentV version.
 #[derive(Debug)]
 pub struct Dialect {
     /// The keys of a suite.
@@ -47,18 +47,18 @@ pub struct Dialect {
     pub test: Keys,
     /// The keys of the `execution` of a suite.
     pub execution: Keys,
-    /// Those of them that the `execution` of a test has.
+    /// The keys that the `execution` of a test has.
     pub test_execution: Keys,
-    /// The keys of a suite that are read from the YAML file beside a `.jsonl` suite.
+    /// The keys of a suite that are read from the YAML file next to a `.jsonl` suite.
     pub beside_lines: &'static [&'static str],
 }
 
 /// The keys of a mapping.
 #[derive(Debug, Clone, Copy)]
 pub struct Keys {
-    /// Those that messages suggest.
+    /// The keys that messages suggest.
     pub(super) current: &'static [(&'static str, Part)],
-    /// Further ones that AgentV accepts.
+    /// Other keys that AgentV accepts.
     pub(super) old: &'static [(&'static str, Part)],
 }
 
@@ -68,7 +68,7 @@ impl Keys {
         self.current.iter().map(|(name, _)| *name).collect()
     }
 
-    /// What a key holds; nothing if it is unknown.
+    /// The content of a key; `None` if it is unknown.
     pub fn part(self, name: &str) -> Option<Part> {
         self.current.iter().chain(self.old).find(|(known, _)| *known == name).map(|(_, part)| *part)
     }
@@ -78,7 +78,7 @@ impl Keys {
         self.current.iter().chain(self.old).filter(move |(_, known)| *known == part).map(|(name, _)| *name)
     }
 
-    /// The value of a part; a key without a value is as good as absent.
+    /// The value of a part; a key without a value counts as absent.
     pub fn get(self, node: &Node, part: Part) -> Option<&Node> {
         let entries = node.entries()?;
         let value = |name| entries.iter().find(|(key, value)| key.text == name && !value.is_null());
@@ -103,14 +103,14 @@ const VERSION_5: [&str; 9] = [
     "nunjucks_filters",
 ];
 
-/// `defaults` is also a name for YAML anchors: AgentV 5's has one of these keys.
+/// `defaults` is also a common name for YAML anchors; AgentV 5's contains one of these keys.
 const DEFAULTS_5: [&str; 2] = ["provider", "grader"];
 
 /// Keys of a suite that AgentV 5 rejects.
 const VERSION_4: [&str; 7] =
     ["input", "execution", "assertions", "workspace", "preprocessors", "eval_cases", "evalcases"];
 
-/// Keys that only promptfoo has: AgentV 5 spells its own in snake case.
+/// Keys that only promptfoo has; AgentV 5 uses snake case.
 const PROMPTFOO: [&str; 7] = [
     "defaultTest",
     "evaluateOptions",
@@ -121,7 +121,7 @@ const PROMPTFOO: [&str; 7] = [
     "redteam",
 ];
 
-/// The dialect of a suite; `None`, and an error, if it is not a mapping or its dialect is not supported.
+/// The dialect of a suite; `None` and an error if it is not a mapping or not supported.
 pub(super) fn of(root: &Node, problems: &mut Problems) -> Option<&'static Dialect> {
     if root.is_null() {
         problems.error_with_hint(&root.span, "the suite is empty", EMPTY);
@@ -131,13 +131,13 @@ pub(super) fn of(root: &Node, problems: &mut Problems) -> Option<&'static Dialec
     let Some((key, format)) = foreign(root) else { return Some(&AGENTV_4) };
     problems.error_with_hint(
         &key.span,
-        format!("this is {format} (`{}`), and run-evals reads suites of AgentV 4", key.text),
-        "write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example",
+        format!("this is {format} (`{}`), and run-evals supports suites of AgentV 4", key.text),
+        "write `input` and `assertions` in each test, and set the model in targets.yaml: `run-evals init` writes an example",
     );
     None
 }
 
-/// The format of a file that is not a suite of AgentV 4, and the key that shows it.
+/// The format of a file that is not an AgentV 4 suite, and the key that shows it.
 fn foreign(root: &Node) -> Option<(&Key, &'static str)> {
     let entries = root.entries().filter(|entries| !has_one_of(entries, &VERSION_4))?;
     let find =

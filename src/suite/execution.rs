@@ -8,15 +8,15 @@ use crate::model::{Suite, SuiteTarget};
 
 const MOST_WORKERS: u64 = 50;
 
-/// What a test's `execution` says.
+/// The `execution` of a test.
 #[derive(Debug, Default)]
 pub(super) struct TestExecution<'n> {
     pub(super) targets: Vec<String>,
-    /// Whether the suite's `input`, `input_files` and `assertions` do not apply.
+    /// Whether to ignore the suite's `input`, `input_files` and `assertions`.
     pub(super) skip_defaults: bool,
-    /// What the score must reach.
+    /// The threshold of the score.
     pub(super) threshold: Option<f64>,
-    /// An old place of `assertions`.
+    /// An old name of `assertions`.
     pub(super) evaluators: Option<&'n Node>,
 }
 
@@ -153,7 +153,7 @@ fn read_budget(fields: &mut Fields, loader: &mut Loader) -> Option<f64> {
     None
 }
 
-/// How often each test is run.
+/// How many trials each test has.
 fn read_trials(fields: &mut Fields, loader: &mut Loader) -> u32 {
     let Some(node) = fields.get("trials") else { return 1 };
     let Some(mut trials) = node.fields("`trials`", &mut loader.problems) else { return 1 };

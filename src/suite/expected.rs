@@ -1,4 +1,4 @@
-//! `expected_output`: the messages that a good answer would be.
+//! `expected_output`: the messages of a good answer.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +10,7 @@ use super::vars;
 use crate::config::{Node, NodeValue};
 use crate::util::regular_file;
 
-/// Whether AgentV makes an expected message of it: text, data, or messages of which one is well formed.
+/// Whether AgentV reads an expected message from it: text, data, or messages of which at least one is well formed.
 pub(super) fn is_expected(node: &Node) -> bool {
     match &node.value {
         NodeValue::String(_) => true,
@@ -22,7 +22,7 @@ pub(super) fn is_expected(node: &Node) -> bool {
     }
 }
 
-/// The messages, with the files in them read. Text and data are what the model would say.
+/// The messages, with their files read. Text and data become an assistant message.
 pub(super) fn messages(node: &Node, loader: &mut Loader) -> Vec<Value> {
     let said = |content: Value| vec![json!({"role": "assistant", "content": content})];
     match &node.value {
@@ -39,7 +39,7 @@ pub(super) fn messages(node: &Node, loader: &mut Loader) -> Vec<Value> {
 
 fn message(node: &Node, loader: &mut Loader) -> Option<Value> {
     if !is_message(node) {
-        let message = "a message of `expected_output` that AgentV leaves out".to_owned();
+        let message = "a message of `expected_output` that AgentV skips".to_owned();
         let hint = "a message has a `role`, and a `content` or `tool_calls`".to_owned();
         loader.warn_once(&node.span, message, Some(hint));
         return None;

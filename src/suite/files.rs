@@ -24,7 +24,7 @@ impl Format {
         }
     }
 
-    /// The format of a suite; those that only AgentV reads are refused by name.
+    /// The format of a suite; refuses formats that only AgentV reads.
     pub fn of_suite(path: &Path) -> Result<Self, Failure> {
         let refused = |what: &str| {
             Failure::config(format!("cannot load the suite `{}`: {what}", path.display()))
@@ -36,7 +36,7 @@ impl Format {
                 Err(refused("a TypeScript suite is a program, which only AgentV runs"))
             }
             _ if path.is_dir() => Err(Failure::config(format!("`{}` is a directory, not a suite", path.display()))
-                .hint("name the suite in it, for example `suite.eval.yaml`")),
+                .hint("pass the suite in it, for example `suite.eval.yaml`")),
             (None, "json") => Err(Failure::config(format!(
                 "cannot load the suite `{}`: suites are `.yaml`, `.yml` or `.jsonl` files",
                 path.display()
@@ -52,7 +52,7 @@ impl Format {
     }
 }
 
-/// The name of a suite that gives itself none.
+/// The name of a suite without `name`.
 pub fn suite_name(path: &Path) -> String {
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let lower = name.to_ascii_lowercase();

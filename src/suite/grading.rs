@@ -1,4 +1,4 @@
-//! How the answer to a test is graded: its own graders and the suite's, its criteria, and what is expected.
+//! How the answer to a test is graded: its own graders and the suite's, its criteria, and its expected output.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ pub(super) struct SuiteGrading {
 }
 
 impl SuiteGrading {
-    /// Reads what a suite says; `of_execution` are the assertions in its `execution`, which count where it has no others.
+    /// Reads the suite's keys; `of_execution` are the assertions in its `execution`, used if it has no others.
     pub(super) fn read(fields: &mut Fields, of_execution: Option<&Node>, loader: &mut Loader) -> Self {
         let list = read_assertions(fields, loader).or(of_execution);
         let metadata = metadata::of_suite(fields);
         Self { metadata, ..Self::of_list(list, loader) }
     }
 
-    /// Nothing but a list of assertions.
+    /// Only a list of assertions.
     pub(super) fn of_list(list: Option<&Node>, loader: &mut Loader) -> Self {
         let graders = match list {
             Some(list) if loader.grades => graders::read_list(list, loader),
@@ -35,7 +35,7 @@ impl SuiteGrading {
     }
 }
 
-/// Reads what a test says; nothing where it does not say enough for AgentV to run it.
+/// Reads a test's keys; `None` if AgentV would not run it.
 pub(super) fn read<'n>(
     fields: &mut Fields<'n>,
     vars: Option<&Node>,
@@ -54,7 +54,7 @@ pub(super) fn read<'n>(
             "put the value in quotes",
         );
     }
-    // AgentV counts the key, even an empty one. `rubrics`, `evaluators` and the suite's own assertions do not count alone.
+    // AgentV counts the key, even if empty. `rubrics`, `evaluators` and the suite's own assertions are not enough.
     let has_assertions = has_key(fields.node, "assertions") || has_key(fields.node, "assert");
     let own = read_assertions(fields, loader);
     let old = fields.get("evaluators");

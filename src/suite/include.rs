@@ -1,4 +1,4 @@
-//! `{include: name}`: assertions that are in a file of their own.
+//! `{include: name}`: assertions in a separate file.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -8,13 +8,13 @@ use std::sync::Arc;
 use super::reader::{Lookup, Reader};
 use crate::config::{Node, Span, normalized};
 
-/// How many files an include may lead through, as in AgentV.
+/// How deep includes may be nested, as in AgentV.
 const DEEPEST: usize = 3;
 
-/// The included files that were read, by path; a bad one is kept too, and noted once.
+/// The included files that were read, by path; a bad one is stored, too, so that it is reported once.
 pub type Templates = HashMap<PathBuf, Option<Arc<Node>>>;
 
-/// The entries of a list, with those of the files that it includes in their place.
+/// The entries of a list, with includes replaced by their content.
 pub fn expand<'n>(items: &'n [Node], reader: &mut impl Reader) -> Vec<Cow<'n, Node>> {
     let mut entries = Vec::with_capacity(items.len());
     for item in items {
@@ -26,7 +26,7 @@ pub fn expand<'n>(items: &'n [Node], reader: &mut impl Reader) -> Vec<Cow<'n, No
     entries
 }
 
-/// The name that an entry includes, if it is nothing but an include.
+/// The name that an entry includes, if it is only an include.
 pub fn included(item: &Node) -> Option<&Node> {
     match item.entries()? {
         [(key, value)] if key.text == "include" => Some(value).filter(|value| value.as_str().is_some()),
@@ -48,7 +48,7 @@ fn expand_file(
     };
     if chain.len() == DEEPEST {
         let way = shown(chain, name, reader);
-        let message = format!("`include` leads through more than {DEEPEST} files: {way}");
+        let message = format!("`include` is nested more than {DEEPEST} levels deep: {way}");
         let hint = "put the assertions of the last file into an earlier one";
         reader.problems().error_with_hint(at, message, hint);
         return;
@@ -68,7 +68,7 @@ fn expand_file(
     }
     if chain.contains(&path) {
         let last = reader.lookup().shown(&path).display().to_string();
-        let message = format!("`include` goes in a circle: {}", shown(chain, last, reader));
+        let message = format!("`include` is circular: {}", shown(chain, last, reader));
         reader.problems().error_with_hint(at, message, "one of these files must not include the next");
         return;
     }
@@ -85,7 +85,7 @@ fn expand_file(
     chain.pop();
 }
 
-/// A template, once.
+/// Reads a template once.
 fn read(path: &Path, at: &Span, reader: &mut impl Reader) -> Option<Arc<Node>> {
     if let Some(known) = reader.templates().get(path) {
         return known.clone();
@@ -111,7 +111,7 @@ fn read(path: &Path, at: &Span, reader: &mut impl Reader) -> Option<Arc<Node>> {
     root
 }
 
-/// A bare name is looked for in `.agentv/templates` of each root; a path in the template's own directory first.
+/// Finds a bare name in `.agentv/templates` of each root; a path first in the template's own directory.
 fn find(name: &str, near: Option<&Path>, lookup: &Lookup) -> Option<PathBuf> {
     let is_bare = !name.starts_with('.') && !name.contains(['/', '\\']);
     let candidates = if is_bare {

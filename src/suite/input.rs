@@ -11,7 +11,7 @@ use crate::model::{Attachment, Block, Content, Message, Role};
 pub(super) struct SuiteInput<'n> {
     input: Option<&'n Node>,
     files: Option<&'n Node>,
-    /// The messages of `input`, where no `{{ var }}` in it can change them.
+    /// The messages of `input`, if it contains no `{{ var }}`.
     fixed: Option<Vec<Draft>>,
 }
 
@@ -31,7 +31,7 @@ enum Part {
 }
 
 impl Part {
-    /// How many bytes of text it has.
+    /// The number of bytes of its text.
     fn length(&self) -> usize {
         if let Self::Text(text) = self { text.len() } else { 0 }
     }
@@ -44,7 +44,7 @@ impl Draft {
 }
 
 impl<'n> SuiteInput<'n> {
-    /// Reads what a suite says.
+    /// Reads the suite's keys.
     pub(super) fn read(fields: &mut Fields<'n>, loader: &mut Loader) -> Self {
         let mut this =
             Self { input: fields.get("input"), files: fields.get("input_files"), ..Self::default() };
@@ -64,7 +64,7 @@ impl<'n> SuiteInput<'n> {
         }
         let found = messages(&fill(input, vars, loader), loader);
         if found.is_none() {
-            // Noted once; every further test would repeat it.
+            // Recorded once; every further test would repeat it.
             self.input = None;
         }
         found.unwrap_or_default()
@@ -109,7 +109,7 @@ pub(super) fn read(
     system_comes_first(&drafts, loader).then(|| finish(drafts))
 }
 
-/// The node with its `{{ name }}`s filled in from the test's `vars`.
+/// The node with its `{{ name }}`s replaced from the test's `vars`.
 pub(super) fn fill<'n>(
     node: &'n Node,
     vars: Option<&Node>,
@@ -117,7 +117,7 @@ pub(super) fn fill<'n>(
 ) -> std::borrow::Cow<'n, Node> {
     let mut text = loader.text;
     let filled = vars::fill(node, vars, &mut text, &mut |span, name| {
-        let message = format!("`{{{{ {name} }}}}` is not among the `vars` of the test: it stays as it is");
+        let message = format!("`{{{{ {name} }}}}` is not in the `vars` of the test and is not replaced");
         loader.warn_once(span, message, None);
     });
     loader.text = text;
@@ -127,7 +127,7 @@ pub(super) fn fill<'n>(
     })
 }
 
-/// The messages of an `input`, without those that are empty.
+/// The messages of an `input`, without empty ones.
 fn messages(input: &Node, loader: &mut Loader) -> Option<Vec<Draft>> {
     let drafts = match &input.value {
         NodeValue::String(text) => vec![Draft::of_user(vec![Part::Text(text.clone())], input)],
@@ -172,7 +172,7 @@ fn with_files(files: &Node, input: &Node, loader: &mut Loader) -> Option<Vec<Dra
         loader.problems.error_with_hint(
             &files.span,
             format!("`input_files`: expected a list of paths, found {}", found(files)),
-            "leave it out where there is no file; `execution.skip_defaults` drops those of the suite",
+            "omit it if there is no file; `execution.skip_defaults` drops those of the suite",
         );
         return None;
     };
@@ -194,7 +194,7 @@ fn message(node: &Node, loader: &mut Loader) -> Option<Draft> {
     if node.entries().is_none() {
         loader.problems.error_with_hint(
             &node.span,
-            format!("`input`: expected a message, found {}, which AgentV leaves out", node.kind()),
+            format!("`input`: expected a message, found {}, which AgentV skips", node.kind()),
             "a message is a mapping with `role` and `content`",
         );
         return None;
@@ -266,7 +266,7 @@ fn part(node: &Node, loader: &mut Loader) -> Option<Part> {
         (Some("text" | "file" | "image"), None) => {
             loader.problems.error_with_hint(
                 &node.span,
-                "a piece of `content` without `value`, which AgentV leaves out",
+                "a part of `content` without `value`, which AgentV skips",
                 "write it as `{type: text, value: …}`",
             );
             None
@@ -284,38 +284,38 @@ fn part(node: &Node, loader: &mut Loader) -> Option<Part> {
         (kind, _) => {
             let message = match kind {
                 Some(kind) => format!("unknown type of `content`: `{kind}`"),
-                None => "a piece of `content` without `type`, which AgentV leaves out".to_owned(),
+                None => "a part of `content` without `type`, which AgentV skips".to_owned(),
             };
             let span = fields.get("type").map_or(&node.span, |kind| &kind.span);
             loader.problems.error_with_hint(span, message, "one of `text`, `file` and `image`");
             return None;
         }
     };
-    loader.warn_unknown(&fields, "a piece of `content`", &["type", "value"]);
+    loader.warn_unknown(&fields, "a part of `content`", &["type", "value"]);
     found
 }
 
-/// The message without its blank texts; nothing, and a warning, where nothing is left.
+/// The message without blank texts; `None`, and a warning, if nothing is left.
 fn visible(mut draft: Draft, at: &Span, loader: &mut Loader) -> Option<Draft> {
     draft.parts.retain(|part| !matches!(part, Part::Text(text) if text.trim().is_empty()));
     if draft.parts.is_empty() {
-        loader.warn_once(at, "a message without content is left out".to_owned(), None);
+        loader.warn_once(at, "a message without content is skipped".to_owned(), None);
         return None;
     }
     Some(draft)
 }
 
-/// Whether every `system` message precedes the turns; the first that does not is noted.
+/// Whether every `system` message precedes the turns; records the first that does not.
 fn system_comes_first(drafts: &[Draft], loader: &mut Loader) -> bool {
     let mut turns = drafts.iter().skip_while(|draft| draft.role == Role::System);
     let Some(late) = turns.find(|draft| draft.role == Role::System) else { return true };
     let message = "a `system` message after the first turn";
-    let hint = "move it to the front: each vendor would put it elsewhere";
+    let hint = "move it to the front: vendors treat later ones differently";
     loader.problems.error_with_hint(&late.at, message, hint);
     false
 }
 
-/// The drafts with their texts joined, and trimmed, as AgentV does it; `system` messages become one.
+/// The drafts with their texts joined and trimmed as in AgentV; `system` messages become one.
 fn join(drafts: Vec<Draft>) -> Vec<Draft> {
     let is_chat = drafts.len() > 1 || drafts.iter().any(|draft| draft.role == Role::Assistant);
     let mut joined: Vec<Draft> = Vec::with_capacity(drafts.len());
@@ -341,7 +341,7 @@ fn join(drafts: Vec<Draft>) -> Vec<Draft> {
     joined
 }
 
-/// The parts as one text, where all of them are texts.
+/// The parts as one text, if all are texts.
 fn join_texts(parts: &[Part], separator: &str) -> Option<String> {
     let texts: Option<Vec<&str>> = parts
         .iter()
@@ -350,7 +350,7 @@ fn join_texts(parts: &[Part], separator: &str) -> Option<String> {
     Some(texts?.join(separator))
 }
 
-/// The messages as they are sent.
+/// The messages to send.
 fn finish(drafts: Vec<Draft>) -> (Vec<Message>, Vec<Attachment>) {
     let mut files: Vec<Attachment> = Vec::new();
     let mut keep = |file: Attachment| {

@@ -1,4 +1,4 @@
-//! What every part of the loader shares.
+//! The state that all parts of the loader share.
 
 use std::path::Path;
 
@@ -15,20 +15,20 @@ use crate::config::{
 use crate::util::regular_file;
 use crate::util::secrets::{CREDENTIAL_HINT, credential_at};
 
-/// The problems so far and what is needed to find more.
+/// The problems so far, and the inputs of the loader.
 pub(super) struct Loader<'a> {
     env: &'a Env,
     pub(super) lookup: Lookup,
     pub(super) problems: Problems,
     pub(super) attachments: Attachments,
-    /// How graders are read, if they are.
+    /// How to read graders, if at all.
     pub(super) grades: bool,
     pub(super) grader_options: GraderOptions,
     templates: Templates,
     pub(super) composite_depth: usize,
-    /// How much text the suite may still become.
+    /// How much more text the suite may have.
     pub(super) text: Allowance,
-    /// Whether nothing more is read, because it became too much.
+    /// Whether reading has stopped because the suite is too large.
     pub(super) is_stopped: bool,
 }
 
@@ -50,14 +50,14 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Notes, once, that the suite is too large; the tests after this one are not read.
+    /// Records, once, that the suite is too large; further tests are not read.
     pub(super) fn stop(&mut self, TooLarge { message, hint }: TooLarge, at: &Span) {
         if !std::mem::replace(&mut self.is_stopped, true) {
             self.problems.error_with_hint(at, message, hint);
         }
     }
 
-    /// Notes that a file outside a bundle is named in it; whether that is so.
+    /// Records a reference to a file outside the bundle; returns whether it is one.
     pub(super) fn leaves_bundle(&mut self, path: &Path, at: &Span) -> bool {
         let roots = &self.lookup.roots;
         let leaves = roots.is_bundle() && path.exists() && !roots.contain(path);
@@ -69,7 +69,7 @@ impl<'a> Loader<'a> {
         leaves
     }
 
-    /// Notes that a file is named that holds credentials, by its name; whether that is so. What a suite names is sent to a model.
+    /// Records a reference to a file that holds credentials, by its name; returns whether it is one. Files of a suite are sent to a model.
     pub(super) fn is_credential(&mut self, path: &Path, at: &Span) -> bool {
         let Some(what) = credential_at(path) else { return false };
         let path = self.lookup.shown(path);
@@ -78,19 +78,19 @@ impl<'a> Loader<'a> {
         true
     }
 
-    /// Notes a warning, unless the same one was noted in the same file.
+    /// Records a warning once per file.
     pub(super) fn warn_once(&mut self, span: &Span, message: String, hint: Option<String>) {
         self.problems.warn_once(span, message, hint);
     }
 
-    /// Warns of the keys that no reader asked for.
+    /// Warns about keys that no reader requested.
     pub(super) fn warn_unknown(&mut self, fields: &Fields, what: &str, legal: &[&str]) {
         for key in fields.unknown() {
             self.unknown(key, what, legal);
         }
     }
 
-    /// Warns of the keys of a mapping that the dialect does not have.
+    /// Warns about keys of a mapping that the dialect does not have.
     pub(super) fn warn_foreign(&mut self, mapping: &Node, what: &str, keys: Keys) {
         for (key, _) in mapping.entries().unwrap_or_default() {
             if keys.part(&key.text).is_none() {
@@ -99,10 +99,10 @@ impl<'a> Loader<'a> {
         }
     }
 
-    /// Warns of an unknown key.
+    /// Warns about an unknown key.
     pub(super) fn unknown(&mut self, key: &Key, what: &str, legal: &[&str]) {
         let hint = unknown_hint(&key.text, legal, &format!("in {what}"));
-        self.warn_once(&key.span, format!("unknown key `{}` in {what}: it is ignored", key.text), Some(hint));
+        self.warn_once(&key.span, format!("unknown key `{}` in {what} is ignored", key.text), Some(hint));
     }
 }
 
@@ -125,18 +125,18 @@ impl Reader for Loader<'_> {
         }
     }
 
-    /// A suite goes to the model and into the batch, so keys have no place in it.
+    /// A suite is sent to the model and stored in the batch, so it must not contain keys.
     fn interpolate(&mut self, node: &mut Node) {
         let env = self.env;
         each_reference(node, &mut |node, name| {
             if env.is_secret(name) {
                 let message = format!("`{name}` holds a key: a suite may not refer to it");
-                let hint = "a key belongs in `api_key` of a target alone; a variable that holds none needs another name";
+                let hint = "keys belong only in a target's `api_key`; rename the variable if it holds no key";
                 self.problems.error_with_hint(&node.span, message, hint);
             }
         });
         interpolate_tree(node, env, &mut |node, name| {
-            let message = format!("the environment variable `{name}` is not set: its place is left empty");
+            let message = format!("the environment variable `{name}` is not set and becomes empty");
             let hint = format!("set it, or give a default: `${{{{ {name}:-default }}}}`");
             self.warn_once(&node.span, message, Some(hint));
         });
@@ -150,7 +150,7 @@ impl Reader for Loader<'_> {
         self.lookup.roots.contain(path)
     }
 
-    /// A test less makes the score of the others a lie.
+    /// A missing test would distort the score.
     fn skipped(&mut self, at: &Span, message: String, hint: Option<&str>) {
         match hint {
             Some(hint) => self.problems.error_with_hint(at, message, hint),

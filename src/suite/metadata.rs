@@ -1,11 +1,11 @@
-//! `metadata`, of a suite and of a test, which graders get to see.
+//! `metadata` of a suite and a test, which graders can read.
 
 use serde_json::{Map, Value};
 
 use super::vars;
 use crate::config::{Fields, Node};
 
-/// A suite's `metadata`, and its `governance` among it.
+/// A suite's `metadata`, including its `governance`.
 pub(super) fn of_suite(fields: &mut Fields) -> Option<Value> {
     let mut metadata = match fields.get("metadata").map(vars::json) {
         Some(Value::Object(metadata)) => metadata,
@@ -17,7 +17,7 @@ pub(super) fn of_suite(fields: &mut Fields) -> Option<Value> {
     (!metadata.is_empty()).then_some(Value::Object(metadata))
 }
 
-/// A test's `metadata` over the suite's: lists are joined, mappings merged, and of anything else the test's counts.
+/// A test's `metadata` merged over the suite's: lists are joined, mappings merged, otherwise the test's value wins.
 pub(super) fn merged(test: Option<&Node>, suite: Option<&Value>) -> Option<Value> {
     let test = test.filter(|node| node.entries().is_some()).map(vars::json);
     match (test, suite) {

@@ -1,11 +1,11 @@
 //! AgentV suites: parsed once into one expanded `tree`, which `eval` reads and `bundle` rewrites.
 //!
-//! A `reader` is the command that reads a suite. The `tree` has its settings and every test that `tests` leads to; `include` puts the
-//! assertions of other files in their place. A `dialect` says what the keys mean, and `agentv4` how AgentV 4 spells them.
+//! A `reader` is the command that reads a suite. The `tree` has its settings and every test that `tests` refers to; `include` inserts
+//! the assertions of other files. A `dialect` defines what the keys mean, and `agentv4` how AgentV 4 spells them.
 //!
-//! For `eval`, `top` makes a `model::Suite` of the tree: each test goes through `case`, which asks `input` for its messages,
-//! `tools` for its tools, `attachments` for its files and `grading` for its `graders` and what is `expected`. `refuse` notes what needs an agent. What AgentV
-//! skips without a word is an error here: a test that silently does not run makes the score of the others a lie.
+//! For `eval`, `top` makes a `model::Suite` of the tree: each test goes through `case`, which uses `input` for its messages,
+//! `tools` for its tools, `attachments` for its files and `grading` for its `graders` and `expected` output. `refuse` reports what needs an agent. What AgentV
+//! skips silently is an error here: a test that does not run would distort the score.
 
 mod agentv4;
 mod allowance;
@@ -55,18 +55,18 @@ pub use self::graders::{GraderOptions, is_built_in};
 
 use self::loader::Loader;
 
-/// What the loader needs from outside.
+/// The loader's inputs.
 #[derive(Debug, Clone, Copy)]
 pub struct SuiteOptions<'a> {
     /// The values of `${{ NAME }}`.
     pub env: &'a Env,
-    /// The working directory: the last place where references are looked up, and what shown paths are relative to.
+    /// The working directory: the last search root, and the base of paths in messages.
     pub cwd: &'a Path,
-    /// How graders are read; without it they are not, because nothing is graded.
+    /// How to read graders; `None` if nothing is graded.
     pub graders: Option<GraderOptions>,
 }
 
-/// Loads a suite with everything it refers to; all problems of all its files at once. The strings are drawn warnings.
+/// Loads a suite with everything it refers to; reports all problems of all files at once. The strings are rendered warnings.
 pub fn load_suite(path: &Path, options: &SuiteOptions) -> Result<(Suite, Vec<String>), Failure> {
     let format = Format::of_suite(path)?;
     let absolute = normalized(&options.cwd.join(path));

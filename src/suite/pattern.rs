@@ -7,13 +7,13 @@ use walkdir::WalkDir;
 
 use crate::config::normalized;
 
-/// Whether AgentV takes the path for a pattern.
+/// Whether AgentV treats the path as a pattern.
 pub(super) fn is_pattern(path: &str) -> bool {
     path.contains(['*', '?', '{'])
 }
 
-/// The files that a pattern matches, in the order of their paths' bytes. Names that begin with a dot match only a
-/// pattern that spells the dot.
+/// The files that a pattern matches, sorted by the bytes of their paths. Names that begin with a dot match only a pattern with an
+/// explicit dot.
 pub(super) fn expand(pattern: &str, dir: &Path) -> Result<Vec<PathBuf>, String> {
     let pattern = pattern.replace('\\', "/");
     let wild = pattern.find(['*', '?', '{', '[']).unwrap_or(pattern.len());

@@ -1,4 +1,4 @@
-//! What reading a suite leaves to the command that reads it: `eval` runs the suite, `bundle` packs it.
+//! What a command does differently when it reads a suite: `eval` runs the suite, `bundle` packs it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use crate::config::{Document, Node, Problems, Roots, Source, Span, normalized, s
 
 /// The command that reads a suite.
 pub trait Reader {
-    /// What all readers have.
+    /// The state that all readers have.
     fn state(&mut self) -> ReaderState<'_>;
 
     /// Where references are looked up.
@@ -25,22 +25,22 @@ pub trait Reader {
         self.state().templates
     }
 
-    /// Reads a file that becomes part of the tree; a problem is noted at the reference, or in the file.
+    /// Reads a file that becomes part of the tree; problems are recorded at the reference, or in the file.
     fn read(&mut self, path: &Path, at: &Span) -> Option<Source>;
 
-    /// Resolves environment variables in a tree that was just parsed, if the command needs their values.
+    /// Resolves environment variables in a newly parsed tree, if the command needs their values.
     fn interpolate(&mut self, tree: &mut Node);
 
-    /// A text that chooses a file, with its environment variables resolved. `what` names the file in messages.
+    /// A text that names a file, with its environment variables resolved. `what` describes the file in messages.
     fn choice(&mut self, node: &Node, what: &str) -> Option<String>;
 
     /// Whether a file may be included; `read` may still refuse it.
     fn may_include(&self, path: &Path) -> bool;
 
-    /// Notes a test that AgentV skips.
+    /// Records a test that AgentV skips.
     fn skipped(&mut self, at: &Span, message: String, hint: Option<&str>);
 
-    /// Notes something that works, but not as its author probably means it.
+    /// Records something valid that its author probably did not mean.
     fn remark(&mut self, at: &Span, message: String, hint: Option<String>);
 
     /// Reads a YAML file that becomes part of the tree.
@@ -67,7 +67,7 @@ pub trait Reader {
         }
     }
 
-    /// The bytes of a file as text; an error is noted at the first byte that is not UTF-8.
+    /// Decodes the bytes of a file; records an error at the first byte that is not UTF-8.
     fn decode(&mut self, path: &Path, bytes: Vec<u8>) -> Option<Source> {
         match Source::decode(self.lookup().shown(path), bytes) {
             Ok(source) => Some(source),
@@ -79,7 +79,7 @@ pub trait Reader {
     }
 }
 
-/// What all readers of a suite have.
+/// The state that all readers of a suite have.
 pub struct ReaderState<'r> {
     /// Where references are looked up.
     pub lookup: &'r Lookup,
@@ -112,7 +112,7 @@ impl Lookup {
         shown(path, &self.cwd)
     }
 
-    /// A directory as messages name it.
+    /// A directory, for messages.
     pub fn shown_dir(&self, dir: &Path) -> String {
         match self.shown(dir) {
             here if here.as_os_str().is_empty() => ".".to_owned(),
@@ -120,13 +120,13 @@ impl Lookup {
         }
     }
 
-    /// The search roots, as a message names them.
+    /// The search roots, for messages.
     pub fn listed(&self) -> String {
         self.roots.listed(&self.cwd)
     }
 
-    /// The file or directory that a name refers to: an absolute path first, then below the search roots, where leading
-    /// slashes do not count.
+    /// The file or directory that a name refers to: first as an absolute path, then below the search roots, ignoring leading
+    /// slashes.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         self.find_by(name, Path::exists)
     }
@@ -144,9 +144,9 @@ impl Lookup {
         candidates.find(|path| !below.is_empty() && is_it(path))
     }
 
-    /// Notes that a name refers to nothing.
+    /// Records that a name was not found.
     pub fn not_found(&self, what: &str, name: &str, at: &Span, problems: &mut Problems) {
-        // Files of tests may be elsewhere than the suite, and authors expect their own directory to count.
+        // Test files may be in other directories than the suite, and authors expect paths relative to the file.
         let file = self.cwd.join(&at.source.path);
         let beside = file.parent().map(|dir| normalized(&dir.join(name))).filter(|path| path.is_file());
         let hint = match beside.as_ref().and_then(|path| path.strip_prefix(&self.dir).ok()) {

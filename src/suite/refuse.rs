@@ -1,4 +1,4 @@
-//! Tests that `eval` does not run: the error names the position and a way to run them.
+//! Tests that `eval` does not run: the error shows the position and how to run them.
 
 use std::path::Path;
 
@@ -7,26 +7,26 @@ use crate::config::{Fields, Span};
 
 const USE_AGENTV: &str = "run it with `agentv eval` and `provider: github-actions`";
 
-/// Notes a `workspace`, of a suite or of a test.
+/// Records a `workspace`, of a suite or a test.
 pub(super) fn refuse_workspace(fields: &mut Fields, loader: &mut Loader) {
     if fields.get("workspace").is_some() {
         agent_only(key_span(fields.node, "workspace"), "`workspace`", loader);
     }
 }
 
-/// Notes a `workspace` directory beside a `case.yaml`, which AgentV takes for the test's workspace.
+/// Records a `workspace` directory next to a `case.yaml`, which AgentV uses as the test's workspace.
 pub(super) fn refuse_workspace_directory(dir: &Path, at: &Span, loader: &mut Loader) {
     agent_only(at, &format!("the workspace `{}`", loader.lookup.shown(dir).display()), loader);
 }
 
-/// Notes `hooks` of a target.
+/// Records `hooks` of a target.
 pub(super) fn refuse_hooks(fields: &mut Fields, loader: &mut Loader) {
     if fields.get("hooks").is_some() {
         agent_only(key_span(fields.node, "hooks"), "`hooks`", loader);
     }
 }
 
-/// Notes a test of several turns, where each answer leads to the next question. Returns whether it is one.
+/// Records a test with several turns, in which each answer leads to the next message. Returns whether it is one.
 pub(super) fn refuse_conversation(fields: &mut Fields, loader: &mut Loader) -> bool {
     let turns = fields.get("turns").is_some();
     let mode = fields.string("mode", &mut loader.problems);
@@ -46,6 +46,6 @@ pub(super) fn refuse_conversation(fields: &mut Fields, loader: &mut Loader) -> b
 }
 
 fn agent_only(at: &Span, what: &str, loader: &mut Loader) {
-    let message = format!("{what} cannot be run as a batch: the test is not one question to a model");
+    let message = format!("{what} cannot run as a batch: the test is not a single model call");
     loader.problems.error_with_hint(at, message, USE_AGENTV);
 }

@@ -1,4 +1,4 @@
-//! `tools` of a suite or of a test: what the model may ask to be called. AgentV does not read the key; its targets bring their own tools.
+//! `tools` of a suite or a test: the functions that the model may call. AgentV does not read the key; its targets have their own tools.
 
 use serde_json::Value;
 
@@ -10,13 +10,13 @@ use crate::model::{Tool, check_tools};
 const HINT: &str =
     "a tool is `{type: function, function: {name: get_weather, description: …, parameters: {type: object}}}`";
 
-/// The tools of a mapping, if it has any; problems are noted.
+/// The tools of a mapping, if any; records problems.
 pub(super) fn read(fields: &mut Fields, loader: &mut Loader) -> Option<Vec<Tool>> {
     let items = fields.list("tools", &mut loader.problems)?;
     let mut tools = Vec::with_capacity(items.len());
     for item in items {
         let json = vars::json(item);
-        // Serde would take a list for a struct too, its fields in order.
+        // Serde would also accept a list for a struct, with its fields in order.
         let tool = if json.is_object() { from_json(json) } else { Err(format!("found {}", item.kind())) };
         match tool {
             Ok(tool) => tools.push(tool),
@@ -34,7 +34,7 @@ pub(super) fn read(fields: &mut Fields, loader: &mut Loader) -> Option<Vec<Tool>
     Some(tools)
 }
 
-/// How many bytes tools are as JSON.
+/// The size of tools as JSON.
 pub(super) fn bytes(tools: &[Tool]) -> usize {
     serde_json::to_vec(tools).map_or(0, |json| json.len())
 }

@@ -1,4 +1,4 @@
-//! The keys of a suite itself.
+//! The top-level keys of a suite.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::{execution, refuse, tools};
 use crate::config::{Fields, Node};
 use crate::model::{Suite, Tool};
 
-/// Reads a suite whose tree is read.
+/// Reads a suite from its tree.
 pub(super) fn read(format: Format, tree: Tree, suite: &mut Suite, loader: &mut Loader) {
     let Tree { dialect, root, tests_at, tests, is_cut } = tree;
     let settings = match format {
@@ -81,7 +81,7 @@ fn read_sidecar(
             && !matches!(name, "workspace" | "target" | "$schema")
             && !value.is_null()
         {
-            // `input` or `tests` here look as if they were used, so silence would mislead.
+            // `input` or `tests` here would look as if they had an effect.
             let message = format!("`{name}` is not read from the YAML file beside a `.jsonl` suite");
             let hint = "run the YAML file itself, with `tests` naming the `.jsonl` file".to_owned();
             loader.warn_once(&key.span, message, Some(hint));
@@ -98,7 +98,7 @@ fn read_name(fields: &mut Fields, suite: &mut Suite, loader: &mut Loader) {
     let legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if name.len() > 64 || !name.bytes().all(legal) {
         let span = key_span(fields.node, "name");
-        let message = format!("AgentV refuses the name `{name}`");
+        let message = format!("AgentV rejects the name `{name}`");
         let hint = "it accepts up to 64 characters of `a-z`, `0-9` and `-`".to_owned();
         loader.warn_once(span, message, Some(hint));
     }

@@ -1,4 +1,4 @@
-//! A suite as one tree: its settings, and every test that `tests` leads to, wherever it is written.
+//! A suite as one tree: its settings, and every test that `tests` refers to, in any file.
 //!
 //! `tests` is a list, a file, a directory of cases, or `file://` references with patterns. `eval` reads the tree, `bundle` rewrites
 //! it; everything in it knows its position.
@@ -15,35 +15,35 @@ use crate::config::{Key, Node, NodeValue, Problems, Source, Span, normalized, pa
 
 const FILE: &str = "file://";
 
-/// Errors that are noted before the rest is left unread; a file of 100,000 lines may have one on each.
+/// After this many errors the rest is not read; a file of 100,000 lines may have one on each.
 const MOST_ERRORS: usize = 20;
 
 /// A suite with its tests.
 #[derive(Debug)]
 pub struct Tree {
-    /// What its keys mean.
+    /// Its dialect.
     pub dialect: &'static Dialect,
-    /// The suite's own mapping. Its `tests` is nothing: they are in `tests`.
+    /// The suite's own mapping, without `tests`, which are in `tests`.
     pub root: Node,
-    /// Where `tests` is written.
+    /// The position of `tests`.
     pub tests_at: Span,
     /// The tests, in AgentV's order.
     pub tests: Vec<Test>,
-    /// Whether there were too many errors to read all tests.
+    /// Whether too many errors stopped the reading.
     pub is_cut: bool,
 }
 
 /// A test.
 #[derive(Debug)]
 pub struct Test {
-    /// As its author wrote it. AgentV skips a test that is not a mapping, which is already noted.
+    /// As written. AgentV skips a test that is not a mapping, which is already recorded.
     pub node: Node,
-    /// The directory beside its file that AgentV takes for its workspace.
+    /// The directory next to its file that AgentV uses as its workspace.
     pub workspace: Option<PathBuf>,
 }
 
 impl Tree {
-    /// Reads the rest of a suite whose file was read.
+    /// Reads the rest of a suite, whose own file was read.
     pub fn read(path: &Path, format: Format, source: Source, reader: &mut impl Reader) -> Option<Self> {
         match format {
             Format::Yaml => Self::of_yaml(source, reader),
@@ -55,7 +55,7 @@ impl Tree {
         let mut root = reader.parse_as_written(source)?;
         if is_targets_file(&root) {
             let at = Span::of_line(&root.span.source, root.span.line);
-            let hint = "name the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; \
+            let hint = "pass the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; \
                         `run-evals doctor` checks a targets file";
             reader.problems().error_with_hint(&at, "this is a targets file, not a suite", hint);
             return None;
@@ -74,7 +74,7 @@ impl Tree {
         Some(Self { dialect, root, tests_at, tests, is_cut })
     }
 
-    /// A `.jsonl` suite, whose settings are in the YAML file beside it.
+    /// A `.jsonl` suite, whose settings are in the YAML file next to it.
     fn of_lines(path: &Path, source: &Arc<Source>, reader: &mut impl Reader) -> Self {
         let start = Span { source: Arc::clone(source), line: 1, column: 1, width: 1 };
         let settings = Some(path.with_extension("yaml")).filter(|path| path.is_file());
@@ -90,13 +90,13 @@ impl Tree {
     }
 }
 
-/// Notes that there are too many errors to go on, if so.
+/// Records that there are too many errors to continue, if so.
 pub(super) fn stop_at_too_many_errors(at: &Span, problems: &mut Problems) -> bool {
     let count = problems.error_count();
     if count < MOST_ERRORS {
         return false;
     }
-    problems.error(at, format!("{count} errors: the tests after this one are not read"));
+    problems.error(at, format!("{count} errors: further tests are not read"));
     true
 }
 
@@ -113,7 +113,7 @@ fn is_targets_file(root: &Node) -> bool {
         .is_some_and(|list| list.iter().any(|target| has(target, "provider") || has(target, "use_target")))
 }
 
-/// The value of `tests`, under whichever name; the key is then the current one, and has no value.
+/// Takes the value of `tests`, under any of its names; the key then has its current name and no value.
 fn take_tests(root: &mut Node, dialect: &Dialect, reader: &mut impl Reader) -> Option<Node> {
     let NodeValue::Map(entries) = &mut root.value else { return None };
     let current = dialect.suite.names(Part::Tests).next()?;
@@ -123,7 +123,7 @@ fn take_tests(root: &mut Node, dialect: &Dialect, reader: &mut impl Reader) -> O
         let Some(at) = entries.iter().position(has) else { continue };
         let span = entries[at].0.span.clone();
         if found.is_some() {
-            let message = format!("`{name}` is ignored: the suite has its tests already");
+            let message = format!("`{name}` is ignored: the suite already has tests");
             reader.remark(&span, message, None);
         } else if name != current {
             reader.remark(&span, format!("`{name}` is the old name of `{current}`"), None);
@@ -154,7 +154,7 @@ impl<'r, R: Reader> Tests<'r, R> {
         Self { dialect, reader, found: Vec::new(), is_cut: false }
     }
 
-    /// Reads whatever `tests` says.
+    /// Reads the value of `tests`.
     fn read(mut self, tests: Node) -> Self {
         let kind = tests.kind();
         match tests.value {
@@ -295,7 +295,7 @@ impl<'r, R: Reader> Tests<'r, R> {
         }
     }
 
-    /// Each directory in it with a `case.yaml` is a test, in the order of their names.
+    /// Every subdirectory with a `case.yaml` is a test, ordered by name.
     fn directory(&mut self, dir: &Path, at: &Span) {
         let entries = std::fs::read_dir(dir).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let mut entries = match entries {
@@ -323,7 +323,7 @@ impl<'r, R: Reader> Tests<'r, R> {
         }
     }
 
-    /// A case without an id has the name of its directory.
+    /// A case without an id is named after its directory.
     fn name_after(&self, directory: &str, case: &mut Node) {
         let span = case.span.clone();
         let Some(name) = self.dialect.test.names(Part::Id).next() else { return };

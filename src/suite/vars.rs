@@ -1,4 +1,4 @@
-//! `{{ name }}` and `{{ a.b }}` in a test, filled in from its `vars`.
+//! Replaces `{{ name }}` and `{{ a.b }}` in a test by its `vars`.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use super::allowance::{Allowance, TooLarge};
 use crate::config::{Node, NodeValue, Span};
 use crate::model::{Placeholder, placeholders};
 
-/// Whether any text of a tree has a place to fill.
+/// Whether any text of a tree contains a variable.
 pub fn mentions(node: &Node) -> bool {
     match &node.value {
         NodeValue::String(text) => places(text).next().is_some(),
@@ -18,8 +18,8 @@ pub fn mentions(node: &Node) -> bool {
     }
 }
 
-/// The tree with its places filled. A text that is one whole place becomes the value itself, of whatever kind; a name
-/// without a value stays as it is and is passed to `missing`.
+/// The tree with its variables replaced. A text that is a single variable becomes the value itself, of any kind; a name without
+/// a value is left unchanged and passed to `missing`.
 pub fn fill<'n>(
     node: &'n Node,
     vars: Option<&Node>,
@@ -62,7 +62,7 @@ fn fill_in(
     }
 }
 
-/// How large a value is in memory, roughly.
+/// The approximate size of a value in memory.
 fn size(node: &Node) -> usize {
     let inner: usize = match &node.value {
         NodeValue::String(text) => text.len(),
@@ -115,7 +115,7 @@ fn places(text: &str) -> impl Iterator<Item = Placeholder<'_>> {
         .filter(|place| place.name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
 }
 
-/// JSON as AgentV would make it: a number without a fraction is written without one.
+/// JSON as in AgentV: a whole number is written without a fraction.
 pub(super) fn json(node: &Node) -> Value {
     const LARGEST_EXACT: f64 = 9_007_199_254_740_992.0;
     match &node.value {

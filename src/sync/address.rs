@@ -1,4 +1,4 @@
-//! Addresses of repositories: which are allowed, and to which the token may go.
+//! Repository addresses: which are allowed, and which get the token.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::git::Transport;
 use crate::model::{Secret, printable};
 use crate::util::process_env::ProcessEnv;
 
-/// The token of a step, which is one of the server that the workflow runs on.
+/// The token of a step, valid for the server that the workflow runs on.
 const STEP_TOKEN: &str = "INPUT_TOKEN";
 /// Tokens for github.com and `*.ghe.com`, and for an Enterprise Server.
 const TOKENS: [&str; 2] = ["GH_TOKEN", "GITHUB_TOKEN"];
@@ -22,7 +22,7 @@ enum Kind {
     Local,
 }
 
-/// Why an address is not allowed at all, and what to write instead.
+/// Why an address is not allowed, and what to write instead.
 pub(super) fn check(url: &str) -> Result<(), (String, String)> {
     let shown = printable(&without_userinfo(url));
     let legal = "write `https://host/owner/name`, `ssh://git@host/owner/name`, `git@host:owner/name` or, with `--allow-local`, a path";
@@ -34,14 +34,12 @@ pub(super) fn check(url: &str) -> Result<(), (String, String)> {
         let parsed =
             parsed.ok_or_else(|| (format!("`url`: `{shown}` is not an address"), legal.to_owned()))?;
         if !parsed.username().is_empty() || parsed.password().is_some() {
-            let hint = "leave the user and the password out: git's credential helpers and `GITHUB_TOKEN` authenticate";
-            return Err((
-                format!("`url`: `{shown}` was written with a user or a password in it"),
-                hint.to_owned(),
-            ));
+            let hint =
+                "remove the user and the password: git's credential helpers and `GITHUB_TOKEN` authenticate";
+            return Err((format!("`url`: `{shown}` contains a user or a password"), hint.to_owned()));
         }
         if parsed.query().is_some() || parsed.fragment().is_some() {
-            return Err((format!("`url`: `{shown}` has a `?` or a `#` in it"), legal.to_owned()));
+            return Err((format!("`url`: `{shown}` contains a `?` or a `#`"), legal.to_owned()));
         }
     }
     if kind == Kind::Ssh {
@@ -56,20 +54,20 @@ pub(super) fn check(url: &str) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Whether it is a directory of this machine.
+/// Whether it is a directory on this machine.
 pub(super) fn is_local(url: &str) -> bool {
     kind(url) == Some(Kind::Local)
 }
 
-/// The address as it can be compared: GitHub takes a name with and without `.git`.
+/// The address in comparable form: GitHub accepts a name with and without `.git`.
 pub(super) fn same(one: &str, other: &str) -> bool {
     let bare = |url: &str| url.trim_end_matches('/').trim_end_matches(".git").to_owned();
     bare(one) == bare(other)
 }
 
-/// How the repository is reached, with the token where that is GitHub's, and the token itself.
+/// How to reach the repository: with the token if the host is GitHub, and the token itself.
 pub(super) fn reach(url: &str, allow_local: bool, env: &ProcessEnv) -> (Transport, Option<Secret>) {
-    // A repository of another machine has no business with those of this one, its submodules neither.
+    // A repository of another machine must not refer to local ones, nor may its submodules.
     let reach = Transport::new(url, allow_local && is_local(url));
     match token(&reach.asked(), env) {
         Some((origin, token)) => (reach.with_token(&origin, token.clone()), Some(token)),
@@ -77,7 +75,7 @@ pub(super) fn reach(url: &str, allow_local: bool, env: &ProcessEnv) -> (Transpor
     }
 }
 
-/// The token that this address may get, and the beginning of all addresses that may.
+/// The token for this address, and the prefix of all addresses that may get it.
 fn token(url: &str, env: &ProcessEnv) -> Option<(String, Secret)> {
     let parsed = Url::parse(url).ok()?;
     let host = parsed.host_str()?;
@@ -114,7 +112,7 @@ fn kind(url: &str) -> Option<Kind> {
             _ => None,
         };
     }
-    // `ext::sh -c …` and every other helper.
+    // `ext::sh -c …` and all other helpers.
     if url.contains("::") || url.starts_with('-') {
         return None;
     }
@@ -125,7 +123,7 @@ fn kind(url: &str) -> Option<Kind> {
     (!url[..colon].contains('/')).then_some(Kind::Ssh)
 }
 
-/// The address without what stands before the `@`.
+/// The address without the part before the `@`.
 pub(super) fn without_userinfo(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());
@@ -135,7 +133,7 @@ pub(super) fn without_userinfo(url: &str) -> String {
     }
 }
 
-/// A text in which no address has a user or a password any more: lines of it are drawn in messages.
+/// A text with users and passwords removed from all addresses: its lines appear in messages.
 pub(super) fn masked(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

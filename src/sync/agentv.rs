@@ -1,4 +1,4 @@
-//! AgentV's own registry: `projects:` in its `config.yaml`. A sync reads it; only `register` writes it.
+//! AgentV's own registry: `projects:` in its `config.yaml`. A sync only reads it; `register` writes it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::registry::{Benchmark, Reader, Source, document};
 use crate::config::{Document, Node, Span};
 use crate::model::Failure;
 
-/// The projects of a file. Those that AgentV would drop are told and left out.
+/// The projects of a file. Those that AgentV would drop are reported and left out.
 pub(super) fn projects(
     file: &Document,
     path: &Path,
@@ -15,7 +15,7 @@ pub(super) fn projects(
 ) -> Result<Vec<(Benchmark, Span)>, Failure> {
     let Some(mut fields) = file.root.fields("registry", &mut reader.problems) else { return Ok(Vec::new()) };
     let Some(node) = fields.get("projects") else { return Ok(Vec::new()) };
-    // AgentV 5 lets the list stand in a file of its own.
+    // AgentV 5 allows the list to be in a separate file.
     if let Some(other) = node.as_str().and_then(|text| text.strip_prefix("file://")) {
         let other = path.parent().unwrap_or(Path::new("/")).join(other);
         let listed = document(&other)?;
@@ -34,7 +34,7 @@ fn read_all(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Vec<(Benchmark
     items.iter().filter_map(|item| Some((read(item, path, reader)?, item.span.clone()))).collect()
 }
 
-/// A project: AgentV 4 says `repo_url` and `ref`, AgentV 5 `repo` and `branch`.
+/// A project: AgentV 4 uses `repo_url` and `ref`, AgentV 5 `repo` and `branch`.
 fn read(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> {
     let mut fields = node.fields("project", &mut reader.problems)?;
     let mut text = |key: &str| fields.get(key).filter(|node| node.as_str().is_some());
@@ -72,7 +72,7 @@ fn read(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> 
     })
 }
 
-/// The directory of a project. AgentV takes the text as it is, so that a relative path begins where AgentV was started.
+/// The directory of a project. AgentV uses the text as it is, so a relative path starts at AgentV's working directory.
 fn directory(text: &str, at: &Node, registry: &Path, reader: &mut Reader<'_>) -> Option<PathBuf> {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let path = entry::path(text, at, &here, registry, reader)?;

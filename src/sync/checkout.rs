@@ -1,4 +1,4 @@
-//! Making the next state in a replica that nobody sees yet.
+//! Builds the next state of a clone in a replica that no reader sees yet.
 
 use std::fs;
 use std::io::{Seek as _, Write as _};
@@ -19,14 +19,14 @@ use crate::git::{GitError, IsolatedRepo, LFS_FILTER, Transport, has_lfs};
 use crate::util::path::quoted;
 use crate::util::regular_file;
 
-/// Where a replica keeps what it fetched, until it has a name.
+/// The ref under which a replica keeps fetched commits until they are named.
 const FETCHED: &str = "refs/sync/fetched";
-/// More packs than this are made one.
+/// Repack if there are more packs than this.
 const MOST_PACKS: usize = 50;
-/// The largest `.gitattributes` that is looked into.
+/// The largest `.gitattributes` that is read.
 const LONGEST_ATTRIBUTES: u64 = 1 << 20;
 
-/// What is put where.
+/// What to check out.
 pub(super) struct CheckoutOptions<'f> {
     pub(super) benchmark: &'f Benchmark,
     pub(super) url: &'f str,
@@ -37,24 +37,24 @@ pub(super) struct CheckoutOptions<'f> {
     pub(super) progress: &'f dyn Fn(Step),
 }
 
-/// What came of it.
+/// The result of a checkout.
 #[derive(Debug, Default)]
 pub(super) struct CheckedOut {
-    /// How much was received.
+    /// The bytes received.
     pub(super) received: u64,
-    /// Where `--reset` keeps what it gave up.
+    /// The ref that `--reset` saved the old state under.
     pub(super) saved: Option<String>,
-    /// What the user should know.
+    /// Notes for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// The other side moved between two questions.
+/// The remote changed between two requests.
 #[derive(Debug, thiserror::Error)]
-#[error("the other side keeps moving")]
+#[error("the remote keeps changing")]
 pub(super) struct Moved;
 
 impl CheckoutOptions<'_> {
-    /// Makes `tree`, which is empty or a replica of what `from` looks at, what the other side has.
+    /// Fills `tree`, which is empty or a replica of the clone `from`, with the remote's state.
     pub(super) fn fill(&self, tree: &Path, from: Option<&CloneState>) -> anyhow::Result<CheckedOut> {
         let git_dir = tree.join(".git");
         let commit = &self.upstream.commit;
@@ -63,7 +63,7 @@ impl CheckoutOptions<'_> {
         if self.options.lfs && !has_lfs()? {
             let failure = Failure::new(Kind::Missing, "`--lfs` needs git-lfs, which is not installed");
             return Err(failure
-                .fix("install git-lfs, or leave `--lfs` out to get pointers in the place of large files")
+                .fix("install git-lfs, or omit `--lfs` to get pointers instead of large files")
                 .into());
         }
         let before = from
@@ -102,7 +102,7 @@ impl CheckoutOptions<'_> {
         Ok(filled)
     }
 
-    /// Receives the commit, its folders and all of its files.
+    /// Fetches the commit, its trees and all its files.
     fn fetch(&self, place: &IsolatedRepo, is_shallow: bool, is_partial: bool) -> anyhow::Result<()> {
         let told = |line: &str| {
             if let Some(step) = Step::of_line(line) {
@@ -125,7 +125,7 @@ impl CheckoutOptions<'_> {
         if !is_partial {
             return Ok(());
         }
-        // The files in one go, and with their progress told; reading them later needs no network.
+        // Fetch all files at once, with progress; reading them later needs no network.
         let listed = place.run(
             "rev-list",
             &["--objects", "--no-walk", "--missing=print", "--no-object-names", "--end-of-options", &commit],
@@ -138,7 +138,7 @@ impl CheckoutOptions<'_> {
         if missing.is_empty() {
             return Ok(());
         }
-        let mut input = tempfile::tempfile().context("cannot make a temporary file")?;
+        let mut input = tempfile::tempfile().context("cannot create a temporary file")?;
         input.write_all(&missing)?;
         input.rewind()?;
         let place = place.clone().with([("fetch.negotiationAlgorithm".to_owned(), "noop".to_owned())]);
@@ -163,7 +163,7 @@ impl CheckoutOptions<'_> {
         };
         (self.progress)(Step::CheckingOut { percent: 0 });
         let commit = &self.upstream.commit;
-        // Not `checkout`, which would write over files that are ignored.
+        // Not `checkout`, which would overwrite ignored files.
         let args = match from {
             None => vec!["-v", "--reset", "-u", commit],
             Some(_) if self.options.reset => vec!["-v", "--reset", "-u", commit],
@@ -177,7 +177,7 @@ impl CheckoutOptions<'_> {
         place.holds("update-index", &["-q", "--refresh"]).map(drop)
     }
 
-    /// Gives the commit its names.
+    /// Sets the refs of the commit.
     fn name(&self, place: &IsolatedRepo) -> anyhow::Result<()> {
         let commit = &self.upstream.commit;
         if let Some(branch) = self.upstream.branch() {
@@ -193,7 +193,7 @@ impl CheckoutOptions<'_> {
         place.run("update-ref", &["-d", FETCHED]).map(drop)
     }
 
-    /// Submodules and large files: fetched where asked for, told of where not.
+    /// Submodules and large files: fetches them if requested, otherwise adds a note.
     fn extras(
         &self,
         place: &IsolatedRepo,
@@ -211,7 +211,7 @@ impl CheckoutOptions<'_> {
             } else {
                 filled
                     .notes
-                    .push(format!("it has submodules, which are not fetched; `{sync} --submodules` does"));
+                    .push(format!("its submodules were not fetched; `{sync} --submodules` fetches them"));
             }
         }
         if with_lfs {
@@ -233,7 +233,7 @@ impl CheckoutOptions<'_> {
             return error;
         }
         let name = self.upstream.name.rsplit("refs/heads/").next().unwrap_or_default();
-        let reason = format!("`{}` has no `{name}`, or does not give it away", self.url);
+        let reason = format!("ref `{name}` of `{}` not found, or not accessible with this token", self.url);
         let fix = format!(
             "change `source.ref` of `{}` in `{}`",
             self.benchmark.id,
@@ -242,7 +242,7 @@ impl CheckoutOptions<'_> {
         Failure::new(Kind::UnknownRef, reason).fix(fix).into()
     }
 
-    /// Refuses to write over files of the user's. Git itself would, over those that are ignored.
+    /// Refuses to overwrite the user's files. Git itself would overwrite ignored ones.
     fn check_way(&self, place: &IsolatedRepo, view: &CloneState) -> anyhow::Result<()> {
         let files = save::in_the_way(place, view, &self.upstream.commit)?;
         let Some(file) = files.first() else { return Ok(()) };
@@ -255,7 +255,7 @@ impl CheckoutOptions<'_> {
     }
 }
 
-/// The replica, with those settings of the clone that start nothing.
+/// The replica, with those settings of the clone that run no programs.
 fn place(git_dir: &Path, tree: &Path, from: Option<&CloneState>, with_lfs: bool) -> IsolatedRepo {
     let settings = from.map(|view| view.settings.clone()).unwrap_or_default();
     let settings = settings.into_iter().filter(|(key, _)| !key.starts_with("extensions."));

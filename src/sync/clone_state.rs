@@ -1,7 +1,7 @@
-//! Looking at a clone, without its configuration and without touching it.
+//! Inspects a clone, without its configuration and without changing it.
 //!
-//! The clone's HEAD, index and shallow commits are copied into a git directory of our own, whose objects are the clone's. What is
-//! fetched in order to compare histories stays there and is thrown away.
+//! The clone's HEAD, index and shallow commits are copied into our own git directory, which uses the clone's objects. Commits that
+//! are fetched to compare histories stay there and are discarded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::git::{IsolatedRepo, LFS_FILTER, config_file, harmless};
 use crate::util::WorkDir;
 use crate::util::path::quoted;
 
-/// How many changed files a message names.
+/// How many changed files a message lists.
 const NAMED: usize = 3;
 
-/// A clone as it is found.
+/// The state of a clone.
 #[derive(Debug)]
 pub(super) struct CloneState {
     /// Our git directory with the clone's files.
@@ -27,24 +27,24 @@ pub(super) struct CloneState {
     pub(super) git_dir: PathBuf,
     /// The commit that is checked out.
     pub(super) head: String,
-    /// The branch that is checked out; nothing where HEAD is detached.
+    /// The branch that is checked out; `None` if HEAD is detached.
     pub(super) branch: Option<String>,
     /// The address of `origin`.
     pub(super) origin: Option<String>,
-    /// Whether its history is cut off somewhere.
+    /// Whether its history is shallow.
     pub(super) is_shallow: bool,
-    /// Whether it lacks objects that it can ask `origin` for.
+    /// Whether it lacks objects that git can fetch from `origin`.
     pub(super) is_partial: bool,
-    /// Whether files of git-lfs lie in it.
+    /// Whether it contains git-lfs files.
     pub(super) has_lfs: bool,
-    /// What the last sync left.
+    /// The record of the last sync.
     pub(super) record: Option<Record>,
-    /// Of its configuration what starts nothing.
+    /// Its settings that run no programs.
     pub(super) settings: Vec<(String, String)>,
     _temporary: WorkDir,
 }
 
-/// What lies at a path.
+/// What exists at a path.
 #[derive(Debug)]
 pub(super) enum Found {
     /// Nothing, or an empty directory.
@@ -53,7 +53,7 @@ pub(super) enum Found {
     Clone(Box<CloneState>),
 }
 
-/// What lies where the benchmark should be; whatever is no clone is refused.
+/// Finds what exists at the benchmark's path; refuses anything but a clone.
 pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> {
     let refuse = |reason: String, fix: String| Err(Failure::new(Kind::NoClone, reason).fix(fix).into());
     let shown = path.display();
@@ -69,19 +69,18 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
     let mut entries = fs::read_dir(path).with_context(|| format!("cannot look into `{shown}`"))?;
     let git_dir = path.join(".git");
     match fs::symlink_metadata(&git_dir) {
-        // With that file, git would go by the configuration of another repository.
+        // With that file, git would use the configuration of another repository.
         Ok(meta) if meta.is_dir() && fs::symlink_metadata(git_dir.join("commondir")).is_err() => {}
         Ok(_) => {
-            let reason = format!(
-                "`{shown}` is a work tree whose repository lies elsewhere (`.git` is not a directory of its own)"
-            );
+            let reason =
+                format!("`{shown}` is a work tree whose repository is elsewhere (`.git` is not a directory)");
             return Err(Failure::new(Kind::Place, reason).fix(aside()).into());
         }
         Err(_) if entries.next().is_none() => return Ok(Found::Nothing),
         Err(_) => {
             let outer = path.ancestors().skip(1).find(|dir| dir.join(".git").exists());
             let part = outer.map(|outer| format!(", but part of the repository `{}`", outer.display()));
-            let reason = format!("`{shown}` has files in it and is not a clone{}", part.unwrap_or_default());
+            let reason = format!("`{shown}` has files and is not a clone{}", part.unwrap_or_default());
             return refuse(reason, aside());
         }
     }
@@ -95,15 +94,14 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
 }
 
 impl CloneState {
-    /// Looks at the clone in a directory.
+    /// Inspects the clone in a directory.
     pub(super) fn open(work_tree: &Path) -> anyhow::Result<Self> {
         let git_dir = work_tree.join(".git");
         let all = config_file(&git_dir.join("config"))?;
         let value =
             |key: &str| all.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.clone());
         if value("extensions.refstorage").is_some_and(|kind| kind != "files") {
-            let reason =
-                "the clone keeps its references in a form that is not supported (`extensions.refStorage`)";
+            let reason = "the clone uses an unsupported reference format (`extensions.refStorage`)";
             return Err(Failure::new(Kind::Place, reason).into());
         }
         let clone = IsolatedRepo::foreign(&git_dir, work_tree)?;
@@ -112,7 +110,7 @@ impl CloneState {
             .context("it has no commit")?;
         let branch = clone.ask("symbolic-ref", &["--quiet", "HEAD"]).ok();
         let branch = branch.and_then(|name| name.strip_prefix("refs/heads/").map(ToOwned::to_owned));
-        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+        let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let view = temporary.path().join("view");
         fs::create_dir(&view)?;
         let format = value("extensions.objectformat").filter(|format| format == "sha256");
@@ -133,7 +131,7 @@ impl CloneState {
         }
         let has_lfs = git_dir.join("lfs").is_dir();
         let mut settings = harmless(&all);
-        // A link more or less changes a file's `ctime`, and nothing else of it.
+        // A new hard link changes a file's `ctime` but not its content.
         settings.push(("core.trustctime".to_owned(), "false".to_owned()));
         settings.push(("core.fsmonitor".to_owned(), "false".to_owned()));
         if has_lfs {
@@ -156,7 +154,7 @@ impl CloneState {
         })
     }
 
-    /// The files that differ from the commit, staged or not. New files are no change.
+    /// The files that differ from the commit, staged or not. New files do not count.
     pub(super) fn changed(&self) -> anyhow::Result<Vec<String>> {
         let args =
             ["--porcelain=v1", "-z", "--untracked-files=no", "--no-renames", "--ignore-submodules=dirty"];
@@ -165,7 +163,7 @@ impl CloneState {
         Ok(listed.split('\0').filter_map(|line| line.get(3..)).map(ToOwned::to_owned).collect())
     }
 
-    /// The files that git does not know, ignored ones too.
+    /// The files that git does not track, including ignored ones.
     pub(super) fn untracked(&self) -> anyhow::Result<Vec<PathBuf>> {
         use std::os::unix::ffi::OsStrExt as _;
         let listed = self.place.run("ls-files", &["--others", "-z"])?;
@@ -173,7 +171,7 @@ impl CloneState {
         Ok(names.map(|name| PathBuf::from(std::ffi::OsStr::from_bytes(name))).collect())
     }
 
-    /// Whether HEAD is where the last sync left it; for a clone that was made otherwise, whether `origin` had it.
+    /// Whether HEAD has moved since the last sync; for a clone made otherwise, whether `origin` lacked it.
     pub(super) fn has_own_commits(&self) -> anyhow::Result<bool> {
         if let Some(record) = &self.record {
             return Ok(record.commit != self.head);
@@ -188,13 +186,13 @@ impl CloneState {
         if self.head.len() == 64 { "sha256" } else { "sha1" }
     }
 
-    /// Whether one commit is an ancestor of another, as far as the histories are here.
+    /// Whether one commit is an ancestor of another, as far as the local history shows.
     pub(super) fn is_ancestor(&self, one: &str, other: &str) -> anyhow::Result<bool> {
         self.place.holds("merge-base", &["--is-ancestor", one, other])
     }
 }
 
-/// Names some of the files.
+/// Lists some of the files.
 pub(super) fn named(files: &[String]) -> String {
     let shown: Vec<String> =
         files.iter().take(NAMED).map(|file| format!("`{}`", crate::model::printable(file))).collect();
@@ -203,7 +201,7 @@ pub(super) fn named(files: &[String]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-/// Copies a file with its time, which says whether an index can be trusted; one that is not there is no error.
+/// Copies a file with its modification time, which shows whether an index is current; a missing file is not an error.
 pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     match fs::copy(from, to) {
         Ok(_) => {}
@@ -212,14 +210,14 @@ pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
             return Err(anyhow::Error::new(error).context(format!("cannot copy `{}`", from.display())));
         }
     }
-    // One that may not be written to is none that git would write.
+    // Git never writes to a read-only file.
     if let Ok(file) = fs::File::options().append(true).open(to) {
         file.set_modified(fs::metadata(from)?.modified()?)?;
     }
     Ok(())
 }
 
-/// A path as it stands in `objects/info/alternates`: in quotes, where it needs them.
+/// A path for `objects/info/alternates`, in quotes if it needs them.
 fn alternate(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str().context("its path is not UTF-8")?;
     anyhow::ensure!(!text.contains('\n'), "its path has a line break");

@@ -1,4 +1,4 @@
-//! The configuration of a clone: our own while we work on it, the user's before and after.
+//! The configuration of a clone: ours while a sync works on it, otherwise the user's.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use super::upstream::Upstream;
 use crate::git::{LFS_FILTER, config_file, set_config};
 
-/// Writes a configuration of which every line is ours.
+/// Writes a configuration that contains only our lines.
 pub(super) fn write(git_dir: &Path, url: &str, object_format: &str, is_partial: bool) -> anyhow::Result<()> {
     let url = url.replace('\\', "\\\\").replace('"', "\\\"");
     let mut text = format!(
@@ -26,7 +26,7 @@ pub(super) fn write(git_dir: &Path, url: &str, object_format: &str, is_partial: 
         .with_context(|| format!("cannot write to `{}`", git_dir.display()))
 }
 
-/// Gives a clone its own configuration back, with what the sync changed; a new one keeps ours.
+/// Restores a clone's own configuration, with the changes of the sync; a new clone keeps ours.
 pub(super) fn hand_over(
     git_dir: &Path,
     before: Option<Vec<u8>>,
@@ -42,7 +42,7 @@ pub(super) fn hand_over(
     }
     let theirs = config_file(&file)?;
     let mut wanted: Vec<(String, String)> = vec![("remote.origin.url".to_owned(), url.to_owned())];
-    // Only what is not there: a user's own choice stays.
+    // Add only missing settings: the user's own values stay.
     let mut missing = Vec::new();
     match (upstream.branch(), upstream.tag()) {
         (Some(branch), _) => {

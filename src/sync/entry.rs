@@ -12,7 +12,7 @@ const LONGEST_ID: usize = 100;
 const KEYS: [&str; 5] = ["id", "name", "path", "source", "added_at"];
 const SOURCE_KEYS: [&str; 2] = ["url", "ref"];
 
-/// Reads an entry; what is wrong with it is noted.
+/// Reads an entry; records its problems.
 pub(super) fn read(node: &Node, registry: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> {
     let mut fields = node.fields("benchmark", &mut reader.problems)?;
     let id = required(&mut fields, "id", reader).and_then(|(id, at)| checked_id(id, at, reader));
@@ -48,7 +48,7 @@ fn source(node: &Node, reader: &mut Reader<'_>) -> Option<Source> {
     Some(Source { url: url?, reference })
 }
 
-/// The address, with variables filled in.
+/// The address, with variables replaced.
 pub(super) fn url(text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<String> {
     let url = filled("url", text, at, reader)?;
     match address::check(&url) {
@@ -60,12 +60,12 @@ pub(super) fn url(text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<Stri
     }
 }
 
-/// The branch, tag or commit, with variables filled in. A name of digits is a number in YAML.
+/// The branch, tag or commit, with variables replaced. A name of digits is a number in YAML.
 pub(super) fn reference(node: &Node, reader: &mut Reader<'_>) -> Option<String> {
     let text = match node.as_str() {
         Some(text) => text.to_owned(),
         None if node.as_f64().is_some() => {
-            let hint = "put it in quotes, so that it stays as it is written";
+            let hint = "put it in quotes";
             reader.problems.error_with_hint(&node.span, "`ref`: expected a string, found a number", hint);
             return None;
         }
@@ -79,7 +79,7 @@ pub(super) fn reference(node: &Node, reader: &mut Reader<'_>) -> Option<String> 
         let hint = "a branch or a tag by its name (`main`, `v1.2`), or a commit by its 40 digits";
         reader.problems.error_with_hint(
             &node.span,
-            format!("`ref`: `{reference}` cannot be a name in git"),
+            format!("`ref`: `{reference}` is not a valid ref name"),
             hint,
         );
         return None;
@@ -87,7 +87,7 @@ pub(super) fn reference(node: &Node, reader: &mut Reader<'_>) -> Option<String> 
     Some(reference)
 }
 
-/// The path, absolute, with variables filled in. A relative one begins at `base`.
+/// The path, absolute, with variables replaced. A relative one starts at `base`.
 pub(super) fn path(
     text: &str,
     at: &Node,
@@ -107,13 +107,13 @@ pub(super) fn path(
     let home = reader.env.get("HOME").map(|home| normalized(Path::new(home)));
     if path.parent().is_none() || home.is_some_and(|home| home == path) || registry.starts_with(&path) {
         let message = format!("`path`: `{}` cannot hold a benchmark", path.display());
-        reader.problems.error_with_hint(&at.span, message, "name a directory that holds nothing else");
+        reader.problems.error_with_hint(&at.span, message, "use a directory that contains nothing else");
         return None;
     }
     Some(path)
 }
 
-/// An id that can stand in a command line, a table and an address.
+/// An id that is safe in a command line, a table and a URL.
 pub(super) fn checked_id(id: &str, at: &Node, reader: &mut Reader<'_>) -> Option<String> {
     let is_sound = id.len() <= LONGEST_ID
         && id.starts_with(|c: char| c.is_ascii_alphanumeric())
@@ -138,7 +138,7 @@ pub(super) fn required<'n>(
     fields.string(key, &mut reader.problems).map(|text| (text, node))
 }
 
-/// The text with its variables filled in: one that is not set has no good guess, and a key has no place in a name.
+/// The text with its variables replaced. An unset variable is an error, and so is one that holds a key.
 fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<String> {
     let mut is_sound = true;
     if text.matches("${{").count() > references(text).count() {
@@ -151,8 +151,7 @@ fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<S
         if reader.env.is_secret(name) {
             let message =
                 format!("`{key}`: `{name}` holds a secret, which would appear in logs and in the clone");
-            let hint =
-                "git's credential helpers and `GITHUB_TOKEN` authenticate without it standing anywhere";
+            let hint = "git's credential helpers and `GITHUB_TOKEN` authenticate without storing it";
             reader.problems.error_with_hint(&at.span, message, hint);
             is_sound = false;
         } else if variable.value(reader.env).is_none() {
@@ -171,7 +170,7 @@ fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<S
     is_sound.then_some(value)
 }
 
-/// What git takes for the name of a branch or tag, or for a commit.
+/// Whether git accepts this as a branch, a tag or a commit.
 fn is_reference(name: &str) -> bool {
     let bad = |c: char| c.is_whitespace() || c.is_control() || "~^:?*[\\".contains(c);
     let bad_part =
@@ -185,11 +184,11 @@ fn is_reference(name: &str) -> bool {
         && name.len() <= 250
 }
 
-/// Keys that we do not know are somebody's own; one that is almost ours is a slip.
+/// Unknown keys are ignored; likely typos produce a warning.
 fn near_misses(fields: &Fields<'_>, keys: &[&'static str], reader: &mut Reader<'_>) {
     for key in fields.unknown() {
         if let Some(near) = did_you_mean(&key.text, keys.iter().copied()) {
-            let message = format!("the key `{}` is not known here", key.text);
+            let message = format!("unknown key `{}`", key.text);
             reader.problems.warning(&key.span, message, Some(format!("did you mean `{near}`?")));
         }
     }

@@ -1,4 +1,4 @@
-//! The one moment in which a benchmark changes, and what comes after it.
+//! Replaces a benchmark by its new state, and cleans up afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +12,15 @@ use super::inventory::Inventory;
 use super::staging_dir::{Note, StagingDir, place};
 use crate::util::durable;
 
-/// Puts a finished replica in the place of the clone. In one step, so that a reader sees the one or the other.
+/// Replaces the clone by a finished replica in one step, so that a reader sees either the old or the new state.
 ///
-/// The replica is durable before it has the clone's name, and the name before anything of the old directory is removed: after
-/// a power cut the clone is the one or the other too.
+/// The replica is durable before it gets the clone's name, and the name before the old directory is removed: after a power cut
+/// the clone is in one of the two states, too.
 pub(super) fn exchange(workshop: &StagingDir, clone: &Path) -> anyhow::Result<()> {
     let tree = workshop.tree();
     durable::sync_file_system(&tree).with_context(|| format!("cannot write `{}`", tree.display()))?;
     if fs::symlink_metadata(clone).is_err() || is_empty(clone) {
-        // An empty directory gives way.
+        // The target is an empty directory.
         return durable::rename(&tree, clone)
             .with_context(|| format!("cannot put `{}` in place", clone.display()));
     }
@@ -30,7 +30,7 @@ pub(super) fn exchange(workshop: &StagingDir, clone: &Path) -> anyhow::Result<()
             let (parent, _) = place(clone)?;
             durable::sync_dir(&workshop.dir).and_then(|()| durable::sync_dir(&parent)).with_context(cannot)
         }
-        // File systems that cannot: two steps, and `mend` for a sync that is killed between them.
+        // On other file systems in two steps; `mend` repairs a sync that is killed between them.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             let old = workshop.dir.join("old");
             durable::rename(clone, &old).with_context(cannot)?;
@@ -41,7 +41,7 @@ pub(super) fn exchange(workshop: &StagingDir, clone: &Path) -> anyhow::Result<()
     }
 }
 
-/// Cleans up after syncs that were killed. With what was kept for the user, if anything was.
+/// Cleans up after killed syncs. Returns the directories that were kept for the user.
 pub(super) fn mend(clone: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut kept = Vec::new();
     for workshop in StagingDir::leftovers(clone)? {
@@ -63,19 +63,19 @@ pub(super) fn mend(clone: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(kept)
 }
 
-/// Takes away what was exchanged, after all that came into it at the last moment was moved over. Where it cannot be, nothing
-/// is taken away, and the place is told.
+/// Removes the old directory after moving everything that was added at the last moment. If something cannot be moved, nothing
+/// is removed, and the path is reported.
 pub(super) fn retire(workshop: &StagingDir, note: &Note, clone: &Path) -> anyhow::Result<Option<PathBuf>> {
     let old = workshop.tree();
     let is_clean = match CloneState::open(&old) {
         Ok(view) => rescue(&view, workshop.inventory(), &old, note, clone).unwrap_or(false),
-        // Kept, because nobody can say what is in it.
+        // Keep it: its content is unknown.
         Err(_) => false,
     };
     if is_clean {
-        // What was moved over is in the clone for good.
+        // Make the moved files durable.
         durable::sync_file_system(clone)?;
-        // From here on nothing needs it, however much of it is left.
+        // From here on it is garbage, even if its removal is interrupted.
         durable::rename_unsynced(&old, &workshop.dir.join("gone"))?;
         workshop.remove();
         return Ok(None);
@@ -88,7 +88,7 @@ pub(super) fn retire(workshop: &StagingDir, note: &Note, clone: &Path) -> anyhow
     Ok(Some(keep))
 }
 
-/// Moves new files over. Whether nothing is left that only the old directory has.
+/// Moves new files over. Returns whether the old directory has nothing else left.
 fn rescue(
     view: &CloneState,
     inventory: Option<Inventory>,
@@ -98,7 +98,7 @@ fn rescue(
 ) -> anyhow::Result<bool> {
     let Some(inventory) = inventory else { return Ok(false) };
     let is_at_head = note.head.as_ref().is_none_or(|head| *head == view.head);
-    // A reset has saved the changes that the inventory knows, so that its index may not be another one.
+    // A reset has saved the changes that the inventory lists, so its index must not have changed since.
     let is_unchanged = note.reset || view.changed()?.is_empty();
     Ok(inventory.rescue(old, clone, note.reset)? && is_at_head && is_unchanged)
 }

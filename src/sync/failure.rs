@@ -17,33 +17,33 @@ use crate::util::path::quoted;
 pub enum Kind {
     /// It has no source.
     Local,
-    /// The address is on this machine, which was not allowed.
+    /// The repository is on this machine, which was not allowed.
     LocalAddress,
     /// Files were changed, or new ones are in the way.
     LocalChanges,
-    /// Commits were made that the other side does not have.
+    /// The clone has commits that the remote does not have.
     Diverged,
     /// Another branch or commit was checked out by hand.
     CheckedOut,
-    /// The other side's history no longer has the commit that is here.
+    /// The remote's history no longer contains the local commit.
     ForcePushed,
-    /// The directory has files and is no clone.
+    /// The directory has files and is not a clone.
     NoClone,
     /// The clone is of another address.
     OtherUrl,
-    /// The place cannot be used: a file, a mount point, a linked work tree.
+    /// The path cannot be used: a file, a mount point, a linked work tree.
     Place,
-    /// Something may not be read or written.
+    /// A file cannot be read or written.
     Permission,
     /// The disk is full.
     DiskFull,
-    /// There is no such branch, tag or commit.
+    /// The branch, tag or commit does not exist.
     UnknownRef,
-    /// The other side wants to know who asks, or does not let them.
+    /// Authentication is required or was refused.
     Auth,
-    /// There is no repository at the address, as far as can be seen.
+    /// The repository does not exist, or is not visible.
     NotFound,
-    /// The other side cannot be reached.
+    /// The remote is unreachable.
     Unreachable,
     /// git, git-lfs or something else is missing here.
     Missing,
@@ -51,12 +51,12 @@ pub enum Kind {
     Failed,
 }
 
-/// A benchmark that was not synced; it is as it was.
+/// A benchmark that was not synced; it is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind of reason.
+    /// The kind of failure.
     pub kind: Kind,
-    /// What is in the way.
+    /// The reason.
     pub reason: String,
     /// The command that resolves it, or what to do.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -82,7 +82,7 @@ impl Failure {
         self
     }
 
-    /// What an error of any kind means for a benchmark.
+    /// Maps any error to a failure of the benchmark.
     pub(super) fn of(error: &anyhow::Error, benchmark: &Benchmark) -> Self {
         if let Some(failure) = error.downcast_ref::<Self>() {
             return failure.clone();
@@ -109,12 +109,12 @@ impl Failure {
     }
 }
 
-/// What says that git could not be started at all: that is no fault of the benchmark.
+/// An error that git could not be started at all, which is not the benchmark's fault.
 pub(super) fn missing_program(error: &anyhow::Error) -> Option<&crate::model::Failure> {
     error.chain().find_map(|cause| cause.downcast_ref::<crate::model::Failure>())
 }
 
-/// What git's own words mean.
+/// Classifies git's error message.
 fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
     let says = |words: &[&str]| words.iter().any(|words| error.stderr.contains(words));
     let url =
@@ -137,8 +137,8 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
     }
     if says(&["returned error: 403", "returned error: 429"]) && error.is_passing() {
         let command = benchmark.command();
-        return Failure::new(Kind::Unreachable, format!("`{url}` refuses without a reason: {words}")).fix(format!(
-            "it may be a rate limit: wait some minutes, then `{command}`; if it stays, check that the token or the credential helper may read it"
+        return Failure::new(Kind::Unreachable, format!("`{url}` refused without a reason: {words}")).fix(format!(
+            "it may be a rate limit: wait a few minutes, then `{command}`; if it persists, check that the token or the credential helper may read it"
         ));
     }
     let is_auth = [
@@ -152,28 +152,28 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
         "Host key verification failed",
     ];
     if says(&is_auth) {
-        // `insteadOf` may lead from one to the other.
+        // `insteadOf` may map one to the other.
         let is_ssh = says(&["Permission denied (publickey", "Host key verification failed"]);
         let hint = if url.starts_with("http") && !is_ssh {
             "give git a credential helper for this host (`gh auth setup-git`, `git config --global credential.helper …`); for GitHub, set `GITHUB_TOKEN` to a token that may read it (`Contents: read`)"
         } else {
             "give ssh a key that the host knows, without a passphrase to be typed, and the host's own key (`ssh-keyscan`)"
         };
-        return Failure::new(Kind::Auth, format!("`{url}` does not let us in")).fix(hint);
+        return Failure::new(Kind::Auth, format!("`{url}` refused access")).fix(hint);
     }
     if says(&["not found", "returned error: 404", "does not exist", "does not appear to be a git repository"])
     {
         let fix = "check `source.url`, and that the token or the credential helper may read it";
         return Failure::new(
             Kind::NotFound,
-            format!("there is no repository at `{url}` that can be seen from here"),
+            format!("no repository found at `{url}`, or not accessible with this token"),
         )
         .fix(fix);
     }
     if says(&["returned error: 30"]) {
-        let reason = format!("`{url}` sends us elsewhere, and a token does not go along");
+        let reason = format!("`{url}` redirects to another host, which must not get the token");
         return Failure::new(Kind::NotFound, reason)
-            .fix("name the repository in `source.url` as it is called now");
+            .fix("change `source.url` to the repository's current address");
     }
     if error.is_passing()
         || says(&[

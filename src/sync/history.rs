@@ -1,4 +1,4 @@
-//! The results of syncs, and the commits that they are about.
+//! The results of syncs, and the commits they refer to.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ pub(super) const MOST_COMMITS: usize = 20;
 /// The most bytes of a subject or a name.
 const LONGEST_TEXT: usize = 200;
 
-/// A commit, for people. Its texts are untrusted.
+/// A commit, for display. Its texts are untrusted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitInfo {
     /// The full SHA.
@@ -27,7 +27,7 @@ pub struct CommitInfo {
     pub at: Option<Timestamp>,
 }
 
-/// The commits of a range, the newest first and at most so many. What cannot be read is left out.
+/// The commits of a range, newest first, up to `most`. Unreadable ones are left out.
 pub(super) fn commits(view: &CloneState, range: &str, most: usize) -> Vec<CommitInfo> {
     let most = format!("--max-count={most}");
     let args = [&most, "-z", "--no-show-signature", "--format=%H%n%ct%n%an%n%s", "--end-of-options", range];
@@ -49,7 +49,7 @@ pub(super) fn commits(view: &CloneState, range: &str, most: usize) -> Vec<Commit
 pub struct SyncRecord {
     /// When it ended.
     pub at: Timestamp,
-    /// What it did; nothing if it failed.
+    /// What it did; `None` if it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change: Option<Change>,
     /// The commit before.
@@ -58,7 +58,7 @@ pub struct SyncRecord {
     /// The commit after.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// What the user should know.
+    /// Notes for the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Why it failed.
@@ -80,8 +80,8 @@ impl SyncRecord {
         }
     }
 
-    /// Appends it to a history. A result that repeats the last one replaces it, so that a sync every minute does not push
-    /// everything else out.
+    /// Appends it to a history. A result equal to the last one replaces it, so that a sync every minute does not push the rest
+    /// out.
     pub fn append_to(self, history: &mut Vec<Self>, most: usize) {
         if history.last().is_some_and(|last| Self { at: self.at, ..last.clone() } == self) {
             history.pop();

@@ -1,4 +1,4 @@
-//! What lay in a clone when its replica was made, so that whatever came later is found.
+//! The content of a clone when its replica was made, to detect later additions.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -14,7 +14,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use super::staging_dir::is_object;
 use crate::util::durable;
 
-/// How a file was found. Its `ctime` is no part of it: a link more changes that.
+/// The state of a file. `ctime` is not included: a new hard link changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -24,12 +24,12 @@ struct Stamp {
     nanoseconds: i64,
 }
 
-/// Every file and directory of a clone, git's own too.
+/// Every file and directory of a clone, including git's own.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Inventory(HashMap<PathBuf, Stamp>);
 
 impl Inventory {
-    /// Takes up a path. Before it is copied or linked, so that a change during that is one that came later.
+    /// Records a path. Call it before the path is copied or linked, so that a concurrent change counts as later.
     pub(super) fn add(&mut self, inner: &Path, meta: &fs::Metadata) {
         self.0.insert(inner.to_path_buf(), Stamp::of(inner, meta));
     }
@@ -47,15 +47,15 @@ impl Inventory {
         durable::persist(out, file).with_context(cannot)
     }
 
-    /// Reads one; nothing where it is not whole.
+    /// Reads an inventory; `None` if it is incomplete.
     pub(super) fn read(file: &Path) -> Option<Self> {
         let bytes = fs::read(file).ok()?;
         let lines = bytes.strip_suffix(b"\0")?.split(|byte| *byte == 0);
         lines.map(line).collect::<Option<HashMap<_, _>>>().map(Self)
     }
 
-    /// Moves what came later from the old directory into the clone. Whether nothing is left that only the old directory has; its index
-    /// is somebody else's to judge where `with_index` says so.
+    /// Moves later additions from the old directory into the clone. Returns whether the old directory has nothing else left; with
+    /// `with_index`, the caller checks its index.
     pub(super) fn rescue(&self, old: &Path, clone: &Path, with_index: bool) -> anyhow::Result<bool> {
         let mut is_clean = true;
         let mut walk = walkdir::WalkDir::new(old).min_depth(1).into_iter();
@@ -74,7 +74,7 @@ impl Inventory {
             if meta.is_dir()
                 && (inside_git || known.is_some() || there.as_ref().is_some_and(fs::Metadata::is_dir))
             {
-                // What is in it counts.
+                // Its entries are checked on their own.
                 continue;
             }
             if inside_git && inner != Path::new(".git") {
@@ -95,7 +95,7 @@ impl Inventory {
 
 impl Stamp {
     fn of(inner: &Path, meta: &fs::Metadata) -> Self {
-        // Of a directory what is in it counts, and git touches objects that it would have written.
+        // A directory's entries are checked on their own, and git touches existing objects instead of rewriting them.
         let is_object = inner.strip_prefix(".git").is_ok_and(is_object);
         let (size, modified, nanoseconds) = match (meta.is_dir(), is_object) {
             (true, _) => (0, 0, 0),
@@ -120,7 +120,7 @@ fn line(line: &[u8]) -> Option<(PathBuf, Stamp)> {
     Some((PathBuf::from(OsStr::from_bytes(parts.next()?)), stamp))
 }
 
-/// Makes the directories that a path lies in. Not where one of them is a link, which could lead anywhere.
+/// Creates the parent directories of a path, unless one of them is a link, which could point anywhere.
 fn make_way(clone: &Path, inner: &Path) -> anyhow::Result<bool> {
     let mut dir = clone.to_path_buf();
     for part in inner.parent().into_iter().flat_map(Path::components) {

@@ -1,4 +1,4 @@
-//! One sync of a benchmark at a time. The lock ends with its process, however that ends.
+//! One sync of a benchmark at a time. The lock ends with its process, even if that is killed.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -7,10 +7,10 @@ use anyhow::Context as _;
 
 use crate::util::lock_file;
 
-/// Waits for the lock of a file, which is made if need be and stays; `waiting` hears it when somebody else has it.
+/// Waits for the lock of a file, creating it if necessary; calls `waiting` if another process holds the lock.
 pub(super) fn lock(path: &Path, waiting: impl FnOnce()) -> anyhow::Result<File> {
     let cannot = || format!("cannot lock `{}`", path.display());
-    // Not truncated and never removed: whoever waits for it must wait for the same file.
+    // Never truncated or removed: all waiters must lock the same file.
     let file = lock_file::open(path).with_context(cannot)?;
     match file.try_lock() {
         Ok(()) => {}

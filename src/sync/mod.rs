@@ -1,11 +1,11 @@
-//! Benchmarks that come from git: a registry names them, `sync` brings them up to date, and nothing else changes them.
+//! Benchmarks in git: a registry lists them, and only `sync` changes them.
 //!
-//! `registry` reads `benchmarks.yaml` (with `entry`) and AgentV's own `projects:` (`agentv`); `address` says which URLs are allowed and
-//! where the token may go. `update` is one sync: it takes the `lock`, looks at the clone (`view`), asks the other side (`upstream`),
-//! and where that is a fast-forward it makes a replica beside the clone (`stage`), updates that (`fill`, with a `config` of our own, for submodules too: `modules`; `save` keeps what `--reset` gives up) and exchanges
-//! the two in one step (`exchange`; `inventory` finds what came into the clone meanwhile). Whatever else it finds it refuses (`failure`), with the command that resolves it. `record` is
-//! what a clone knows of its last sync, `state` what the registry's directory does (with the `history` of syncs); `status` tells it all. `register` adds a benchmark to
-//! AgentV's own registry. `outcome` syncs several benchmarks at once, and `render` has the tables of the command.
+//! `registry` reads `benchmarks.yaml` (with `entry`) and AgentV's own `projects:` (`agentv`); `address` decides which URLs are allowed and
+//! which get the token. `update` is one sync: it takes the `lock`, inspects the clone (`clone_state`) and queries the remote (`upstream`).
+//! If the result is a fast-forward, it makes a replica beside the clone (`staging_dir`), updates it (`checkout`, with our own `config`, also for submodules: `modules`; `save` keeps what `--reset` discards) and swaps
+//! the two in one step (`exchange`; `inventory` finds what was added to the clone meanwhile). It refuses anything else (`failure`), with the command that resolves it. `record` is
+//! the last sync as stored in the clone, `state` as stored in the registry's directory (with the `history` of syncs); `status` shows both. `register` adds a benchmark to
+//! AgentV's own registry. `outcome` syncs several benchmarks at once, and `render` prints the tables of the command.
 
 mod address;
 mod agentv;

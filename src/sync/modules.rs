@@ -1,4 +1,4 @@
-//! The repositories of submodules: while we work on a replica their configuration is ours, as the clone's own is.
+//! Submodule repositories: during a sync their configuration is ours, like the clone's.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,12 +14,12 @@ use crate::git::{IsolatedRepo, config_file};
 use crate::model::printable;
 use crate::util::regular_file;
 
-/// The configurations that users had, by file.
+/// The users' configurations, by file.
 #[derive(Debug, Default)]
 pub(super) struct Modules(Vec<(PathBuf, Vec<u8>)>);
 
 impl Modules {
-    /// Puts ours in the place of every configuration. What has no place that we know is refused.
+    /// Replaces every configuration by ours. Refuses anything in an unexpected place.
     pub(super) fn disarm(place: &IsolatedRepo) -> anyhow::Result<Self> {
         let root = place.git_dir().join("modules");
         check_links(place, &root)?;
@@ -33,10 +33,10 @@ impl Modules {
             let inner = dir.strip_prefix(place.git_dir()).unwrap_or(dir);
             let odd = |what: &str| {
                 let reason = format!("`.git/{}` {what}", printable(&inner.to_string_lossy()));
-                Failure::new(Kind::Place, reason).fix("take it away, or clone anew")
+                Failure::new(Kind::Place, reason).fix("remove it, or clone again")
             };
             if entry.path_is_symlink() {
-                return Err(odd("is a link, which no repository of a submodule needs").into());
+                return Err(odd("is a link, which a submodule's repository does not need").into());
             }
             if entry.file_name() == "commondir" && entry.file_type().is_file() {
                 return Err(odd("makes a submodule's repository part of another").into());
@@ -49,11 +49,11 @@ impl Modules {
                 .with_context(|| format!("cannot read `{}`", file.display()))?;
             let all = config_file(&file)?;
             let value = |key: &str| all.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value);
-            // One that is not allowed is fetched from in no case.
+            // Never fetch from an address that is not allowed.
             let url = value("remote.origin.url").filter(|url| address::check(url).is_ok());
             let format = value("extensions.objectformat").map_or("sha1", String::as_str);
             let is_partial = value("remote.origin.promisor").is_some_and(|value| value == "true");
-            // Not written into: it may be a link to the user's own.
+            // Do not write into it: it may be a link to a file of the user.
             fs::remove_file(&file).with_context(|| format!("cannot replace `{}`", file.display()))?;
             config::write(dir, url.map_or("", String::as_str), format, is_partial)?;
             found.push((file, before));
@@ -61,7 +61,7 @@ impl Modules {
         Ok(Self(found))
     }
 
-    /// Gives every repository its own configuration back.
+    /// Restores the configuration of every repository.
     pub(super) fn hand_over(self) -> anyhow::Result<()> {
         for (file, before) in self.0 {
             if fs::remove_file(&file).is_ok() {
@@ -72,12 +72,12 @@ impl Modules {
     }
 }
 
-/// The new files of the user's in submodules, which git would write over where they are ignored.
+/// The user's new files in submodules; git would overwrite ignored ones.
 #[derive(Debug)]
 pub(super) struct Others(Vec<(PathBuf, u64)>);
 
 impl Others {
-    /// Looks at them; with the submodules' configuration being ours.
+    /// Lists them, while the submodules' configuration is ours.
     pub(super) fn list(place: &IsolatedRepo) -> anyhow::Result<Self> {
         let mut found = Vec::new();
         for file in git_files(place)? {
@@ -92,7 +92,7 @@ impl Others {
         Ok(Self(found))
     }
 
-    /// Refuses where one is no longer there.
+    /// Fails if one of them is missing.
     pub(super) fn check(&self, place: &IsolatedRepo) -> anyhow::Result<()> {
         let is_gone =
             |path: &Path, inode| fs::symlink_metadata(path).map_or(true, |meta| meta.ino() != inode);
@@ -100,13 +100,15 @@ impl Others {
             return Ok(());
         };
         let inner = path.strip_prefix(place.work_tree()).unwrap_or(path).to_string_lossy();
-        let reason =
-            format!("`{}` is yours, and the submodule now has a file of that name", printable(&inner));
+        let reason = format!(
+            "`{}` is your file, and the submodule now has a file of the same name",
+            printable(&inner)
+        );
         Err(Failure::new(Kind::LocalChanges, reason).fix("move it out of the submodule").into())
     }
 }
 
-/// Refuses submodules whose repository lies elsewhere than in the clone's git directory: git would go by its configuration.
+/// Refuses submodules whose repository is outside the clone's git directory: git would use its configuration.
 fn check_links(place: &IsolatedRepo, root: &Path) -> anyhow::Result<()> {
     let root = root.canonicalize().ok();
     for file in git_files(place)? {
@@ -126,7 +128,7 @@ fn check_links(place: &IsolatedRepo, root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every `.git` in the submodules that the index has.
+/// Every `.git` file of the submodules in the index.
 fn git_files(place: &IsolatedRepo) -> anyhow::Result<Vec<PathBuf>> {
     let listed = place.ask("ls-files", &["--stage", "-z"])?;
     let links = listed.split('\0').filter(|line| line.starts_with("160000 "));

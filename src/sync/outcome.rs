@@ -28,7 +28,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Syncs a benchmark. `note` gets a line when a step begins.
+    /// Syncs a benchmark. Calls `note` with a line when a step begins.
     pub fn of(benchmark: &Benchmark, options: &Options, note: impl Fn(&str) + Sync) -> Self {
         let last: Mutex<Option<Discriminant<Step>>> = Mutex::new(None);
         let result = sync_one(benchmark, options, |step| {
@@ -37,7 +37,7 @@ impl Outcome {
                 return;
             }
             let what = match step {
-                Step::Waiting => "waiting for another sync of it",
+                Step::Waiting => "waiting for another sync of this benchmark",
                 Step::Fetching { .. } => "fetching",
                 Step::CheckingOut { .. } => "writing the files",
                 Step::Asking | Step::Done => return,

@@ -1,7 +1,7 @@
 //! Adds a benchmark to AgentV's own registry, the `projects:` of its `config.yaml`, so that AgentV's dashboard shows it.
 //!
-//! The entry is a piece of text that is put into the file: comments, order and spelling of everything else stay. The new file is
-//! compared with the old one before it takes its place.
+//! The entry is inserted as text, so that comments, order and spelling of the rest stay. The new file is compared with the old one
+//! before it replaces it.
 
 use std::fs::{self, Permissions};
 use std::io::Write as _;
@@ -22,17 +22,17 @@ use crate::util::path::normalized;
 
 const PROJECTS: &str = "projects";
 
-/// What became of an entry.
+/// The result of adding an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Registered {
     /// It was added to this file.
     Added(PathBuf),
-    /// The directory was there already, under this id.
+    /// The directory was already listed, under this id.
     AlreadyAs(String),
 }
 
-/// An entry as AgentV 4 writes it. It names no repository: AgentV's dashboard would pull it at every start, without the checks of a
-/// sync, and a project that cannot be pulled keeps it from the others.
+/// An entry in AgentV 4's format. It names no repository: AgentV's dashboard would pull it at every start without the checks of a
+/// sync, and a project that cannot be pulled blocks the others.
 #[derive(Debug, Serialize)]
 struct Project<'b> {
     id: &'b str,
@@ -42,7 +42,7 @@ struct Project<'b> {
     last_opened_at: String,
 }
 
-/// Adds a benchmark to the registry that AgentV's dashboard reads, unless its directory is there already.
+/// Adds a benchmark to the registry that AgentV's dashboard reads, unless its directory is already listed.
 pub fn register(benchmark: &Benchmark, env: &Env) -> anyhow::Result<Registered> {
     let home = agentv_home(env)?;
     fs::create_dir_all(&home).with_context(|| format!("cannot make `{}`", home.display()))?;
@@ -67,7 +67,7 @@ pub fn register(benchmark: &Benchmark, env: &Env) -> anyhow::Result<Registered> 
     Ok(Registered::Added(file))
 }
 
-/// The file that has the list: AgentV 5 lets it stand in one of its own. A link is followed, so that it stays one.
+/// The file with the list: AgentV 5 allows a separate one. Follows a link, so that it stays a link.
 fn listing(config: PathBuf) -> Result<PathBuf, Failure> {
     if !config.exists() {
         return Ok(config);
@@ -88,7 +88,7 @@ fn list(document: &Document) -> Option<(Option<&Key>, &Node)> {
     entries.iter().find(|(key, _)| key.text == PROJECTS).map(|(key, node)| (Some(key), node))
 }
 
-/// The id of an entry, if it has the directory of the benchmark. The same id for another directory is an error.
+/// The id of an entry for the benchmark's directory. The same id with another directory is an error.
 fn same(known: &Node, benchmark: &Benchmark, file: &Path) -> Result<Option<String>, Failure> {
     let text = |name: &str| {
         let value = known.entries()?.iter().find(|(key, _)| key.text == name);
@@ -100,7 +100,7 @@ fn same(known: &Node, benchmark: &Benchmark, file: &Path) -> Result<Option<Strin
         return Ok(Some(id.to_owned()));
     }
     if id == benchmark.id {
-        let message = format!("`{id}` is a project in `{}` already, with the path `{path}`", file.display());
+        let message = format!("`{id}` is already a project in `{}`, with the path `{path}`", file.display());
         let hint = "remove that entry, or give the benchmark another `id`";
         return Err(Failure::config(message).hint(hint));
     }
@@ -111,7 +111,8 @@ fn same(known: &Node, benchmark: &Benchmark, file: &Path) -> Result<Option<Strin
 fn yaml(benchmark: &Benchmark) -> anyhow::Result<String> {
     let path = benchmark.path.to_str().filter(|path| !path.contains("${{"));
     let path = path.ok_or_else(|| {
-        let message = format!("AgentV cannot have a project with the path `{}`", benchmark.path.display());
+        let message =
+            format!("AgentV does not support a project with the path `{}`", benchmark.path.display());
         Failure::config(message).hint("use a directory whose name is plain text")
     })?;
     let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -125,7 +126,7 @@ fn yaml(benchmark: &Benchmark) -> anyhow::Result<String> {
     Ok(serde_yaml::to_string(&project)?)
 }
 
-/// The text with one more entry at the end of the list; nothing where the list is written in a way that is not handled.
+/// The text with one more entry at the end of the list; `None` if the list has an unsupported format.
 fn inserted(text: &str, document: &Document, entry: &str) -> Option<String> {
     let mut lines: Vec<String> = text.lines().map(ToOwned::to_owned).collect();
     let (at, indent) = match list(document) {
@@ -146,7 +147,7 @@ fn inserted(text: &str, document: &Document, entry: &str) -> Option<String> {
     Some(lines.join(end) + end)
 }
 
-/// The number of the line after an item of a block list, and how far the list is indented.
+/// The line after an item of a block list, and the list's indentation.
 fn after_item(lines: &[String], item: &Node) -> Option<(usize, usize)> {
     let first = usize::try_from(item.span.line).ok()?.checked_sub(1)?;
     let indent = lines.get(first)?.find('-')?;
@@ -159,7 +160,7 @@ fn after_item(lines: &[String], item: &Node) -> Option<(usize, usize)> {
     Some((last.map_or(first + 1, |(at, _)| first + 1 + at + 1), indent))
 }
 
-/// Makes a key without entries ready for a block list, and gives the number of the line after it.
+/// Prepares a key without entries for a block list, and returns the next line.
 fn opened(lines: &mut [String], key: &Key) -> Option<usize> {
     let line = usize::try_from(key.span.line).ok()?.checked_sub(1)?;
     let rest = lines.get(line)?.strip_prefix(PROJECTS)?.strip_prefix(':')?;
@@ -172,7 +173,7 @@ fn opened(lines: &mut [String], key: &Key) -> Option<usize> {
     Some(line + 1)
 }
 
-/// Whether the second file is the first with the benchmark at the end of its list.
+/// Whether the second file is the first with the benchmark added at the end.
 fn is_one_more(before: &Document, after: &Document, benchmark: &Benchmark) -> bool {
     let projects = |document: &Document| -> Vec<Value> {
         let items = list(document).and_then(|(_, node)| node.items()).unwrap_or_default();
@@ -191,7 +192,7 @@ fn is_one_more(before: &Document, after: &Document, benchmark: &Benchmark) -> bo
         && added["path"].as_str().map(Path::new) == Some(&benchmark.path)
 }
 
-/// Replaces the file; only its owner reads a new one, and an old one keeps its mode.
+/// Replaces the file; a new one is readable only by its owner, an old one keeps its mode.
 fn write(file: &Path, content: &[u8]) -> std::io::Result<()> {
     let mode = fs::metadata(file).map_or(0o600, |meta| meta.permissions().mode() & 0o777);
     let mut temporary = durable::temporary_for(file)?;

@@ -1,4 +1,4 @@
-//! The registry: which benchmarks there are, where they lie, and where they come from.
+//! The registry: the benchmarks, their directories and their sources.
 
 use std::path::{Path, PathBuf};
 
@@ -17,21 +17,21 @@ pub(super) const AGENTV_FILE: &str = "config.yaml";
 /// A benchmark of the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Benchmark {
-    /// What commands call it.
+    /// Its name in commands.
     pub id: String,
-    /// What people call it.
+    /// Its name for display.
     pub name: String,
     /// Its directory, absolute.
     pub path: PathBuf,
-    /// Where it comes from; nothing for one that only lies here.
+    /// Its source; `None` for a local one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// When it was added, as the registry says it.
+    /// When it was added, according to the registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added_at: Option<String>,
     /// The file that names it.
     pub registry: PathBuf,
-    /// The registry, where it is not the one that is found by itself.
+    /// The registry, if it was given explicitly.
     #[serde(skip)]
     pub(super) named: Option<PathBuf>,
 }
@@ -46,12 +46,12 @@ impl Benchmark {
     }
 }
 
-/// Where a benchmark comes from, with the variables filled in.
+/// The source of a benchmark, with variables replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Source {
     /// The address of the repository.
     pub url: String,
-    /// A branch, a tag or a commit; nothing for the default branch.
+    /// A branch, a tag or a commit; `None` for the default branch.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
 }
@@ -59,15 +59,15 @@ pub struct Source {
 /// The benchmarks of one registry.
 #[derive(Debug, Clone)]
 pub struct Registry {
-    /// The file that was read, or that would be.
+    /// The registry file, which may not exist.
     pub path: PathBuf,
-    /// The benchmarks, in the order of the file.
+    /// The benchmarks, in file order.
     pub benchmarks: Vec<Benchmark>,
 }
 
 impl Registry {
-    /// Reads the registry: the file that was named, or `benchmarks.yaml` and AgentV's `config.yaml` in `AGENTV_HOME` or `~/.agentv`.
-    /// With the warnings, drawn.
+    /// Reads the registry: the given file, or `benchmarks.yaml` and AgentV's `config.yaml` in `AGENTV_HOME` or `~/.agentv`.
+    /// Returns the warnings rendered.
     pub fn find(named: Option<&Path>, env: &Env) -> Result<(Self, Vec<String>), Failure> {
         if let Some(path) = named {
             return Self::load(path, env);
@@ -75,7 +75,7 @@ impl Registry {
         let home = agentv_home(env)?;
         let (own, foreign) = (home.join(FILE), home.join(AGENTV_FILE));
         if !own.exists() && !foreign.exists() {
-            let message = format!("there is no registry `{}`", own.display());
+            let message = format!("no registry at `{}`", own.display());
             return Err(Failure::config(message).hint(
                 "write one: `benchmarks: [{ id: refunds, path: ~/benchmarks/refunds, source: { url: https://github.com/o/r, ref: main } }]`, \
                  or name another with `--registry FILE`",
@@ -105,7 +105,7 @@ impl Registry {
         self.benchmarks.iter().find(|benchmark| benchmark.id == id)
     }
 
-    /// The benchmarks with these ids; without ids those that can be synced, or all of them.
+    /// The benchmarks with these ids; without ids, those that can be synced, or all.
     pub fn choose(&self, ids: &[String], all: bool, with_local: bool) -> Result<Vec<&Benchmark>, Failure> {
         let known = || self.benchmarks.iter().map(|benchmark| benchmark.id.as_str());
         let listed = || {
@@ -118,7 +118,7 @@ impl Registry {
         };
         if ids.is_empty() {
             if !all && !with_local {
-                let message = "name the benchmarks to sync, or all of them with `--all`";
+                let message = "name the benchmarks to sync, or use `--all`";
                 return Err(Failure::new(Exit::Usage, message).hint(listed()));
             }
             let is_chosen = |benchmark: &&Benchmark| with_local || benchmark.source.is_some();
@@ -128,8 +128,7 @@ impl Registry {
         for id in ids {
             let Some(benchmark) = self.get(id) else {
                 let near = did_you_mean(id, known()).map(|near| format!("did you mean `{near}`?"));
-                let message =
-                    format!("there is no benchmark `{}` in `{}`", printable(id), self.path.display());
+                let message = format!("no benchmark `{}` in `{}`", printable(id), self.path.display());
                 return Err(Failure::config(message).hint(near.unwrap_or_else(listed)));
             };
             if !chosen.iter().any(|known| known.id == benchmark.id) {
@@ -168,14 +167,14 @@ impl<'e> Reader<'e> {
             None if has_key(&document, "benchmarks") || has_key(&document, "projects") => {}
             None => self.problems.error_with_hint(
                 &document.root.span,
-                "a registry has a list `benchmarks`",
+                "a registry needs a list `benchmarks`",
                 "write `benchmarks: [{ id: …, path: …, source: { url: …, ref: … } }]`",
             ),
         }
         Ok(())
     }
 
-    /// AgentV's own file: whatever else stands in it is AgentV's.
+    /// AgentV's own file, in which only `projects` is read.
     fn read_foreign(&mut self, path: &Path) -> Result<(), Failure> {
         let document = document(path)?;
         if has_key(&document, "projects") { self.projects(&document, path) } else { Ok(()) }
@@ -183,7 +182,7 @@ impl<'e> Reader<'e> {
 
     fn projects(&mut self, document: &Document, path: &Path) -> Result<(), Failure> {
         for (project, span) in agentv::projects(document, path, self)? {
-            // The same thing in both files is one thing.
+            // The same benchmark in both files counts once.
             let twin = self
                 .found
                 .iter()
@@ -210,7 +209,7 @@ impl<'e> Reader<'e> {
             if known.id == benchmark.id {
                 let message =
                     format!("two benchmarks have the id `{}`, the first on line {line}", benchmark.id);
-                self.problems.error_with_hint(span, message, "give each an id of its own");
+                self.problems.error_with_hint(span, message, "give each a unique id");
             } else if known.path == benchmark.path {
                 let message = format!(
                     "`{}` and `{}` have the same path, `{}`",
@@ -218,11 +217,13 @@ impl<'e> Reader<'e> {
                     benchmark.id,
                     benchmark.path.display()
                 );
-                self.problems.error_with_hint(span, message, "give each a directory of its own");
+                self.problems.error_with_hint(span, message, "give each a separate directory");
             } else if known.path.starts_with(&benchmark.path) || benchmark.path.starts_with(&known.path) {
-                let message =
-                    format!("the paths of `{}` and `{}` lie one in the other", known.id, benchmark.id);
-                self.problems.error_with_hint(span, message, "give each a directory of its own");
+                let message = format!(
+                    "the paths of `{}` and `{}` overlap: one contains the other",
+                    known.id, benchmark.id
+                );
+                self.problems.error_with_hint(span, message, "give each a separate directory");
             }
         }
         self.found.push((benchmark, span.clone()));
@@ -239,28 +240,28 @@ impl<'e> Reader<'e> {
     }
 }
 
-/// AgentV's home.
+/// AgentV's home directory.
 pub(super) fn agentv_home(env: &Env) -> Result<PathBuf, Failure> {
     if let Some(home) = env.process().get("AGENTV_HOME") {
         let home = expand(home, env).map_err(Failure::config)?;
         return std::path::absolute(&home).map_err(|error| cannot_read(&home, &error));
     }
     let home = env.process().get("HOME").ok_or_else(|| {
-        Failure::config("there is no `HOME`, in which `.agentv` would be")
-            .hint("set `AGENTV_HOME`, or name a file with `--registry`")
+        Failure::config("`HOME` is not set, so `.agentv` cannot be found")
+            .hint("set `AGENTV_HOME`, or pass a file with `--registry`")
     })?;
     Ok(Path::new(home).join(".agentv"))
 }
 
-/// The path with a leading `~` filled in.
+/// The path with a leading `~` expanded.
 pub(super) fn expand(path: &str, env: &Env) -> Result<PathBuf, String> {
     let rest = match path.strip_prefix('~') {
         Some("") => "",
         Some(rest) if rest.starts_with('/') => &rest[1..],
-        Some(_) => return Err(format!("`{path}`: only `~/` is filled in, not another user's home")),
+        Some(_) => return Err(format!("`{path}`: only `~/` is expanded, not another user's home")),
         None => return Ok(PathBuf::from(path)),
     };
-    let home = env.process().get("HOME").ok_or_else(|| format!("`{path}`: there is no `HOME`"))?;
+    let home = env.process().get("HOME").ok_or_else(|| format!("`{path}`: `HOME` is not set"))?;
     Ok(Path::new(home).join(rest))
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::{Change, Outcome, Status};
 use crate::model::printable;
 
-/// How much of a commit people read.
+/// The length of a shortened commit SHA.
 const SHORT: usize = 12;
 
 /// A table of benchmarks.

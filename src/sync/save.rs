@@ -1,4 +1,4 @@
-//! What `--reset` gives up stays in the clone, under a name of its own.
+//! Saves what `--reset` discards in the clone, under a separate ref.
 
 use std::collections::HashSet;
 
@@ -8,8 +8,8 @@ use super::clone_state::CloneState;
 use super::failure::{Failure, Kind};
 use crate::git::IsolatedRepo;
 
-/// Keeps the commits, the changes and the files in the way of a replica as a commit, and gives the name that it can be found by;
-/// nothing where there is nothing to keep.
+/// Saves the commits, the changes and the files in the way as a commit, and returns its ref; `None` if there is nothing to
+/// save.
 pub(super) fn save(
     place: &IsolatedRepo,
     view: &CloneState,
@@ -18,9 +18,9 @@ pub(super) fn save(
 ) -> anyhow::Result<Option<String>> {
     let in_the_way = in_the_way(place, view, commit)?;
     if let Some(dir) = in_the_way.iter().find(|name| place.work_tree().join(name).join(".git").exists()) {
-        // Git would save its commit at most, and not its files.
+        // Git would save its commit at most, but not its files.
         let reason = format!(
-            "`{}` is a repository of its own, and the new commit has files there",
+            "`{}` is a separate repository, and the new commit has files there",
             crate::model::printable(dir)
         );
         return Err(Failure::new(Kind::LocalChanges, reason).fix("move it out of the benchmark").into());
@@ -42,12 +42,12 @@ pub(super) fn save(
     };
     let now = jiff::Timestamp::now().strftime("%Y%m%d-%H%M%S");
     let name = format!("refs/before-reset/{now}-{:08x}", fastrand::u32(..));
-    // The empty value: only where nothing has that name yet.
+    // The empty value requires that the ref does not exist yet.
     place.run("update-ref", &[&name, &saved, ""])?;
     Ok(Some(name))
 }
 
-/// New files, ignored ones too, that the commit would write over.
+/// New files, including ignored ones, that the commit would overwrite.
 pub(super) fn in_the_way(
     place: &IsolatedRepo,
     view: &CloneState,
@@ -63,7 +63,7 @@ pub(super) fn in_the_way(
     let collides = |name: &str| {
         files.contains(name) || folders.contains(name) || ancestors(name).any(|folder| files.contains(folder))
     };
-    // A submodule that gives way to files has files of its own, which git does not list.
+    // If files replace a submodule, its own files are in the way, too, and git does not list them.
     let modules: HashSet<&str> =
         entries().filter(|(what, _)| what.starts_with("160000 ")).map(|(_, name)| name).collect();
     let listed = view.place.ask("ls-files", &["--stage", "-z"])?;
@@ -74,7 +74,7 @@ pub(super) fn in_the_way(
     Ok(names.chain(links).filter(|name| collides(name)).collect())
 }
 
-/// The folders that a file lies in.
+/// The parent folders of a file.
 fn ancestors(name: &str) -> impl Iterator<Item = &str> {
     name.match_indices('/').map(|(at, _)| &name[..at])
 }

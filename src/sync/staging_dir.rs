@@ -1,7 +1,7 @@
-//! A replica of a clone beside it, in which the next state is made.
+//! A replica of a clone next to it, in which the next state is built.
 //!
-//! The files are linked, not copied: git never writes into a file that is there, it puts a new one in its place. What git does write into
-//! (logs, references, the index) is copied. A replica lies in a workshop of its own, `.NAME.sync-…`, beside the clone.
+//! Files are hard-linked, not copied: git never writes into an existing file but replaces it. Files that git does write into
+//! (logs, refs, the index) are copied. A replica is in its own staging directory, `.NAME.sync-…`, next to the clone.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -15,36 +15,36 @@ use super::failure::{Failure, Kind};
 use super::inventory::Inventory;
 use crate::util::durable;
 
-/// The file of a workshop that says what it is.
+/// The file that identifies a staging directory.
 const NOTE: &str = "run-evals.json";
 /// The replica in it.
 const TREE: &str = "tree";
-/// What lay in the clone when the replica was made.
+/// The inventory of the clone when the replica was made.
 const INVENTORY: &str = "inventory";
 
-/// A workshop beside a clone.
+/// A staging directory next to a clone.
 #[derive(Debug)]
 pub(super) struct StagingDir {
     pub(super) dir: PathBuf,
 }
 
-/// What a workshop is about, for whoever finds it after a crash.
+/// The state of a staging directory, for recovery after a crash.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Note {
-    /// The inode of the replica: where another one has its name, the two were exchanged.
+    /// The inode of the replica: if its path has another inode, the two were swapped.
     pub(super) replica: u64,
     /// The commit of the clone when the replica was made.
     pub(super) head: Option<String>,
-    /// Whether changes in the clone were to be given up.
+    /// Whether changes in the clone were to be discarded.
     pub(super) reset: bool,
 }
 
 impl StagingDir {
-    /// Makes one beside `clone`, with an empty directory for the replica.
+    /// Creates one next to `clone`, with an empty directory for the replica.
     pub(super) fn open(clone: &Path, head: Option<&str>, reset: bool) -> anyhow::Result<Self> {
         let (parent, name) = place(clone)?;
         let dir = parent.join(format!("{}{:08x}", prefix(&name), fastrand::u32(..)));
-        let cannot = || format!("cannot make a directory in `{}`", parent.display());
+        let cannot = || format!("cannot create a directory in `{}`", parent.display());
         fs::create_dir(&dir).with_context(cannot)?;
         let workshop = Self { dir };
         let tree = workshop.tree();
@@ -55,7 +55,7 @@ impl StagingDir {
         Ok(workshop)
     }
 
-    /// The workshops that killed syncs of a clone left behind.
+    /// The staging directories that killed syncs of a clone left behind.
     pub(super) fn leftovers(clone: &Path) -> anyhow::Result<Vec<Self>> {
         let (parent, name) = place(clone)?;
         let prefix = prefix(&name);
@@ -75,17 +75,17 @@ impl StagingDir {
         Ok(found)
     }
 
-    /// The replica, or what was exchanged for it.
+    /// The replica, or the old clone after the swap.
     pub(super) fn tree(&self) -> PathBuf {
         self.dir.join(TREE)
     }
 
-    /// What it is about; nothing where a sync was killed before it could say so.
+    /// Its note; `None` if the sync was killed before writing it.
     pub(super) fn note(&self) -> Option<Note> {
         serde_json::from_slice(&fs::read(self.dir.join(NOTE)).ok()?).ok()
     }
 
-    /// What lay in the clone; nothing where the replica was never finished.
+    /// The inventory of the clone; `None` if the replica was never finished.
     pub(super) fn inventory(&self) -> Option<Inventory> {
         Inventory::read(&self.dir.join(INVENTORY))
     }
@@ -95,18 +95,18 @@ impl StagingDir {
         replicate(clone, &self.tree())?.write(&self.dir.join(INVENTORY))
     }
 
-    /// Whether the replica was exchanged for the clone.
+    /// Whether the replica was swapped with the clone.
     pub(super) fn is_exchanged(&self, note: &Note) -> bool {
         fs::metadata(self.tree()).is_ok_and(|tree| tree.ino() != note.replica)
     }
 
-    /// Takes it away; what cannot be taken away now is left to the next sync.
+    /// Removes it; leftovers are removed by the next sync.
     pub(super) fn remove(&self) {
         let _ = remove_all(&self.dir);
     }
 }
 
-/// Makes a replica of a clone in an empty directory, and tells what the clone had.
+/// Replicates a clone into an empty directory, and returns its inventory.
 fn replicate(clone: &Path, to: &Path) -> anyhow::Result<Inventory> {
     fs::set_permissions(to, fs::Permissions::from_mode(fs::metadata(clone)?.mode() & 0o7777 | 0o700))?;
     own_alike(to, &fs::metadata(clone)?);
@@ -127,7 +127,7 @@ fn replicate(clone: &Path, to: &Path) -> anyhow::Result<Inventory> {
             own_alike(&target, &meta);
             dirs.push((target, meta.mode() & 0o7777));
         } else if inside_git.is_some_and(|name| !is_object(name)) {
-            // A lock that somebody left behind would stay for ever.
+            // A stale lock file would stay forever.
             if entry.path().extension().is_none_or(|end| end != "lock") {
                 copy_or_link(entry.path(), &target, entry.path_is_symlink())?;
                 own_alike(&target, &meta);
@@ -136,7 +136,7 @@ fn replicate(clone: &Path, to: &Path) -> anyhow::Result<Inventory> {
             link(entry.path(), &target)?;
         }
     }
-    // Last, because a directory that may not be written to could not be filled.
+    // Last, because a read-only directory cannot be filled.
     for (dir, mode) in dirs.into_iter().rev() {
         if mode & 0o777 != fs::metadata(&dir)?.mode() & 0o777 {
             fs::set_permissions(&dir, fs::Permissions::from_mode(mode))?;
@@ -145,7 +145,7 @@ fn replicate(clone: &Path, to: &Path) -> anyhow::Result<Inventory> {
     Ok(inventory)
 }
 
-/// Whether a file of a git directory is one that is never written again.
+/// Whether a file in a git directory is immutable.
 pub(super) fn is_object(name: &Path) -> bool {
     let mut parts = name.components().map(std::path::Component::as_os_str);
     match parts.next() {
@@ -171,7 +171,7 @@ fn is_hex(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Gives a copy to whom the original belongs; only root can, and only root needs to.
+/// Gives a copy the owner of the original; only root can, and only root needs to.
 fn own_alike(copy: &Path, original: &fs::Metadata) {
     let is_other = fs::symlink_metadata(copy)
         .is_ok_and(|copy| (copy.uid(), copy.gid()) != (original.uid(), original.gid()));
@@ -187,19 +187,19 @@ fn copy_or_link(from: &Path, to: &Path, is_link: bool) -> anyhow::Result<()> {
 fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(()),
-        // It went away while the replica was made.
+        // It was removed while the replica was made.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
         Err(error) => {
-            let reason = format!("`{}` cannot be linked, so that it would be lost: {error}", from.display());
-            let fix = "let the file belong to this user, or move it out of the benchmark; the file system must have hard links";
+            let reason = format!("`{}` cannot be hard-linked, and would be lost: {error}", from.display());
+            let fix = "make this user the file's owner, or move it out of the benchmark; the file system must support hard links";
             Err(Failure::new(Kind::Permission, reason).fix(fix).into())
         }
     }
 }
 
-/// The directory that a clone lies in, and its name.
+/// The parent directory of a clone, and its name.
 pub(super) fn place(clone: &Path) -> anyhow::Result<(PathBuf, String)> {
-    let parent = clone.parent().context("a benchmark lies in a directory")?;
+    let parent = clone.parent().context("a benchmark is in a directory")?;
     let name = clone.file_name().context("a benchmark's directory has a name")?;
     Ok((parent.to_path_buf(), name.to_string_lossy().into_owned()))
 }
@@ -208,7 +208,7 @@ fn prefix(name: &str) -> String {
     format!(".{name}.sync-")
 }
 
-/// Removes a directory whose parts may not be written to.
+/// Removes a directory that contains read-only entries.
 fn remove_all(dir: &Path) -> std::io::Result<()> {
     let Err(error) = fs::remove_dir_all(dir) else { return Ok(()) };
     if error.kind() == std::io::ErrorKind::NotFound {

@@ -1,4 +1,4 @@
-//! How the last syncs went: a file beside the registry. The registry itself is never written.
+//! The results of the last syncs: a file next to the registry, which itself is never written.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,19 +12,19 @@ use super::history::SyncRecord;
 use super::lock::lock;
 use crate::util::durable;
 
-/// The most results of a benchmark that are kept.
+/// The most results kept per benchmark.
 const MOST_RECORDS: usize = 20;
 
-/// How the last syncs of a benchmark went.
+/// The results of a benchmark's last syncs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
-    /// When it was last found or made equal to its source.
+    /// When it last matched its source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync: Option<Timestamp>,
     /// The commit at that time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_commit: Option<String>,
-    /// Why the last try failed; nothing after one that did not.
+    /// Why the last sync failed; `None` if it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
     /// The results of the last syncs, the newest last.
@@ -32,12 +32,12 @@ pub struct State {
     pub history: Vec<SyncRecord>,
 }
 
-/// A failed try.
+/// A failed sync.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastError {
     /// When.
     pub at: Timestamp,
-    /// Why, and what helps.
+    /// The failure, and its fix.
     #[serde(flatten)]
     pub failure: Failure,
 }
@@ -49,12 +49,12 @@ struct StateFile {
 }
 
 impl State {
-    /// The state of a benchmark; one that cannot be read is as good as none.
+    /// The state of a benchmark; an unreadable one counts as missing.
     pub fn read(registry: &Path, id: &str) -> Self {
         read(&file(registry)).benchmarks.remove(id).unwrap_or_default()
     }
 
-    /// Takes the result of a sync over.
+    /// Adds the result of a sync.
     pub fn record(&mut self, result: SyncRecord) {
         if let Some(failure) = &result.failure {
             self.last_error = Some(LastError { at: result.at, failure: failure.clone() });
@@ -66,7 +66,7 @@ impl State {
         result.append_to(&mut self.history, MOST_RECORDS);
     }
 
-    /// Changes it.
+    /// Updates the state.
     pub fn update(registry: &Path, id: &str, change: impl FnOnce(&mut Self)) -> anyhow::Result<()> {
         let path = file(registry);
         let _lock = lock(&path.with_extension("lock"), || {})?;

@@ -1,4 +1,4 @@
-//! What is known of a benchmark, without changing anything.
+//! The status of a benchmark, without changing anything.
 
 use std::path::PathBuf;
 
@@ -15,20 +15,20 @@ use super::state::{LastError, State};
 use super::update::{Options, check_address, lock_file, real};
 use super::upstream::{Relation, Upstream};
 
-/// What is known of a benchmark.
+/// The status of a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// What commands call it.
+    /// Its name in commands.
     pub id: String,
-    /// What people call it.
+    /// Its name for display.
     pub name: String,
     /// Its directory.
     pub path: PathBuf,
     /// The file that names it.
     pub registry: PathBuf,
-    /// In one word: `local`, `missing`, `current`, `behind`, `ahead`, `diverged`, `dirty`, `unknown` or `refused`.
+    /// One of `local`, `missing`, `current`, `behind`, `ahead`, `diverged`, `dirty`, `unknown` or `refused`.
     pub state: &'static str,
-    /// Where it comes from.
+    /// Its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
     /// The commit that is checked out.
@@ -37,31 +37,31 @@ pub struct Status {
     /// The branch that is checked out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// How many commits the other side has that are not here, where it could be asked.
+    /// How many commits of the remote are missing here, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behind: Option<u64>,
-    /// How many commits are here that the other side does not have.
+    /// How many local commits the remote does not have.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead: Option<u64>,
-    /// How many files were changed.
+    /// How many files are changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dirty: Option<usize>,
-    /// When it was last found or made equal to its source.
+    /// When it last matched its source.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_sync: Option<Timestamp>,
     /// Why the last sync failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<LastError>,
-    /// Why it could not be looked at, or the other side not be asked.
+    /// Why the clone or the remote could not be inspected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<Failure>,
-    /// The commit that is checked out, for people.
+    /// The commit that is checked out, with details.
     #[serde(skip)]
     pub here: Option<CommitInfo>,
-    /// The commit that the source names now, where it could be asked.
+    /// The commit that the source refers to now, if known.
     #[serde(skip)]
     pub target: Option<CommitInfo>,
-    /// The commits of the source that are not here, the newest first; at most 20.
+    /// The commits of the source that are missing here, newest first; at most 20.
     #[serde(skip)]
     pub incoming: Vec<CommitInfo>,
     /// The results of the last syncs, the newest last.
@@ -69,7 +69,7 @@ pub struct Status {
     pub history: Vec<SyncRecord>,
 }
 
-/// Looks at a benchmark, and asks the other side unless told not to. Blocks.
+/// Inspects a benchmark, and queries the remote unless offline. Blocks.
 pub fn status(benchmark: &Benchmark, options: &Options) -> Status {
     let State { last_sync, last_error, history, .. } = State::read(&benchmark.registry, &benchmark.id);
     let mut status = Status {
@@ -121,7 +121,7 @@ fn fill(
 ) -> anyhow::Result<()> {
     let path = real(&benchmark.path)?;
     if !path.exists() {
-        // A sync that was killed between two steps; whoever holds the lock is still at it.
+        // Recover a sync that was killed between two steps; a held lock means it still runs.
         if let Ok(lock) = std::fs::File::open(lock_file(&path)?)
             && lock.try_lock().is_ok()
         {

@@ -1,4 +1,4 @@
-//! What a sync is doing, for whoever watches.
+//! The steps of a sync, for progress display.
 
 use serde::Serialize;
 
@@ -6,28 +6,28 @@ use serde::Serialize;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
 pub enum Step {
-    /// Another sync of the same benchmark is at work.
+    /// Waiting for another sync of the same benchmark.
     Waiting,
-    /// The other side is asked what it has.
+    /// Querying the remote.
     Asking,
-    /// It is received, so many per cent and bytes of this part.
+    /// Receiving; percentage and bytes of the current phase.
     Fetching {
         /// 0 to 100.
         percent: u8,
-        /// As git tells them; 0 until it does.
+        /// As reported by git; 0 until then.
         bytes: u64,
     },
-    /// The files are written, so many per cent.
+    /// Writing files; percentage.
     CheckingOut {
         /// 0 to 100.
         percent: u8,
     },
-    /// It is over.
+    /// Finished.
     Done,
 }
 
 impl Step {
-    /// The step that a line of git's progress tells.
+    /// The step in a line of git's progress.
     pub(super) fn of_line(line: &str) -> Option<Self> {
         let (what, rest) = line.split_once(':')?;
         let percent =

@@ -25,24 +25,24 @@ use crate::git::Transport;
 use crate::util::path::quoted;
 use crate::util::redact::Redactor;
 
-/// How often a sync begins again where the other side moves under it.
+/// How often a sync restarts if the remote changes meanwhile.
 const TRIES: usize = 3;
 
-/// How to sync.
+/// The options of a sync.
 #[derive(Debug, Clone, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option of the command")]
 pub struct Options {
     /// Where tokens come from.
     pub env: Env,
-    /// Give up what is in the way.
+    /// Discard what is in the way.
     pub reset: bool,
-    /// Take repositories of this machine.
+    /// Allow repositories on this machine.
     pub allow_local: bool,
     /// Fetch submodules.
     pub submodules: bool,
     /// Fetch large files.
     pub lfs: bool,
-    /// Ask nobody (`status` alone).
+    /// Use no network (`status` only).
     pub offline: bool,
 }
 
@@ -50,38 +50,38 @@ pub struct Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// The benchmark was not there.
+    /// The benchmark was new.
     Cloned,
     /// It has another commit now.
     Updated,
-    /// It was as it should be.
+    /// It was up to date.
     Unchanged,
-    /// It has no source and was not looked at.
+    /// It has no source and was not inspected.
     Local,
 }
 
-/// A benchmark that is what its source says.
+/// A benchmark that matches its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Synced {
     /// What was done.
     pub change: Change,
-    /// The commit before, where there was one.
+    /// The commit before, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
     /// The commit now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// How much was received of it.
+    /// The bytes received.
     pub received_bytes: u64,
-    /// Where `--reset` keeps what it gave up, in the clone.
+    /// The ref in the clone under which `--reset` saved the old state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub saved: Option<String>,
-    /// What the user should know.
+    /// Notes for the user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 
-/// Brings a benchmark up to date, or leaves it as it is and says why. Blocks; `progress` hears the steps.
+/// Brings a benchmark up to date, or leaves it unchanged with an error. Blocks; calls `progress` for each step.
 pub fn sync_one(
     benchmark: &Benchmark,
     options: &Options,
@@ -100,25 +100,25 @@ pub fn sync_one(
     let (reach, token) = address::reach(&source.url, options.allow_local, options.env.process());
     let result = sync(benchmark, source, options, &reach, &progress).map_err(|error| {
         let mut failure = Failure::of(&error, benchmark);
-        // No message has it; this makes sure.
+        // No message should contain the token; this guarantees it.
         failure.reason = Redactor::new(&token).redact(failure.reason);
         failure
     });
-    // Where the registry's directory cannot be written, the last sync is simply not known.
+    // If the registry's directory is read-only, the last sync is not recorded.
     let record = SyncRecord::of(&result);
     let _ = State::update(&benchmark.registry, &benchmark.id, |state| state.record(record));
     progress(Step::Done);
     result
 }
 
-/// Refuses an address of this machine.
+/// Refuses a repository on this machine.
 pub(super) fn check_address(
     source: &Source,
     options: &Options,
     benchmark: &Benchmark,
 ) -> Result<(), Failure> {
     if address::is_local(&source.url) && !options.allow_local {
-        let reason = format!("`{}` is a directory of this machine", source.url);
+        let reason = format!("`{}` is a directory on this machine", source.url);
         return Err(
             Failure::new(Kind::LocalAddress, reason).fix(format!("{} --allow-local", benchmark.command()))
         );
@@ -126,17 +126,17 @@ pub(super) fn check_address(
     Ok(())
 }
 
-/// The directory that is meant, where the path is a link to it.
+/// The directory, with links resolved.
 pub(super) fn real(path: &Path) -> anyhow::Result<PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_symlink() => {
-            path.canonicalize().with_context(|| format!("`{}` is a link to nothing", path.display()))
+            path.canonicalize().with_context(|| format!("`{}` is a dangling link", path.display()))
         }
         _ => Ok(path.to_path_buf()),
     }
 }
 
-/// The file that a sync of this clone holds the lock of.
+/// The lock file for syncs of this clone.
 pub(super) fn lock_file(clone: &Path) -> anyhow::Result<PathBuf> {
     let (parent, name) = place(clone)?;
     Ok(parent.join(format!(".{name}.sync.lock")))
@@ -185,7 +185,7 @@ struct Sync<'s> {
 
 impl Sync<'_> {
     fn once(&self) -> anyhow::Result<Synced> {
-        // Before anybody is asked: what is refused here is refused offline too.
+        // Before any network access: what is refused here is refused offline, too.
         let found = look(self.benchmark, self.path)?;
         if let Found::Clone(view) = &found {
             self.check_clone(view)?;
@@ -199,7 +199,7 @@ impl Sync<'_> {
         }
     }
 
-    /// Refuses what is not as the last sync left it.
+    /// Refuses a clone that was changed since the last sync.
     fn check_clone(&self, view: &CloneState) -> anyhow::Result<()> {
         if self.options.reset {
             return Ok(());
@@ -226,7 +226,7 @@ impl Sync<'_> {
                 |branch| format!("the branch `{branch}`"),
             );
             let was = back.map_or_else(|| short(&record.commit).to_owned(), |branch| format!("`{branch}`"));
-            let reason = format!("`{shown}` has {is} checked out, and the last sync left {was} there");
+            let reason = format!("`{shown}` has {is} checked out, but the last sync left {was} there");
             let fix =
                 back.map_or(reset, |branch| format!("git -C {at} switch {}", quoted(Path::new(branch))));
             return refuse(Kind::CheckedOut, reason, fix);
@@ -239,7 +239,7 @@ impl Sync<'_> {
         Ok(())
     }
 
-    /// Whether there is nothing to do; what cannot be done is refused.
+    /// Whether the clone is current; refuses one that cannot be updated.
     fn is_current(&self, view: &CloneState, upstream: &mut Upstream) -> anyhow::Result<bool> {
         if self.options.reset {
             let is_same = view.head == upstream.commit
@@ -284,7 +284,7 @@ impl Sync<'_> {
         }
     }
 
-    /// Whether submodules or large files were asked for that are not there.
+    /// Whether submodules or large files were requested that are missing.
     fn wants_more(&self, view: &CloneState) -> anyhow::Result<bool> {
         let tree = view.place.work_tree();
         let submodules = self.options.submodules && {
@@ -315,7 +315,7 @@ impl Sync<'_> {
         })
     }
 
-    /// Makes the next state beside the clone and puts it in its place.
+    /// Builds the next state next to the clone and swaps it in.
     fn put(&self, from: Option<&CloneState>, upstream: &Upstream) -> anyhow::Result<Synced> {
         self.check_lock()?;
         let workshop = StagingDir::open(self.path, from.map(|view| view.head.as_str()), self.options.reset)?;
@@ -331,11 +331,9 @@ impl Sync<'_> {
         match (from, workshop.note()) {
             (Some(_), Some(note)) => match retire(&workshop, &note, self.path) {
                 Ok(kept) => notes.extend(kept.map(|kept| kept_note(&kept))),
-                // The benchmark is what it should be; the next sync tries again.
-                Err(error) => notes.push(format!(
-                    "what was there before is still in `{}`: {error:#}",
-                    workshop.dir.display()
-                )),
+                // The benchmark is up to date; the next sync retries the cleanup.
+                Err(error) => notes
+                    .push(format!("the old directory is still in `{}`: {error:#}", workshop.dir.display())),
             },
             _ => workshop.remove(),
         }
@@ -349,15 +347,15 @@ impl Sync<'_> {
         })
     }
 
-    /// Refuses while somebody's git works on the index.
+    /// Refuses while another git process holds the index lock.
     fn check_lock(&self) -> anyhow::Result<()> {
         let file = self.path.join(".git/index.lock");
         if fs::symlink_metadata(&file).is_err() {
             return Ok(());
         }
         let reason =
-            format!("another git is at work in `{}`, or was killed there", self.benchmark.path.display());
-        let fix = format!("wait until it has ended; where there is none, rm {}", quoted(&file));
+            format!("another git process runs in `{}`, or was killed there", self.benchmark.path.display());
+        let fix = format!("wait for it to finish; if there is none, rm {}", quoted(&file));
         Err(Failure::new(Kind::Place, reason).fix(fix).into())
     }
 
@@ -392,7 +390,7 @@ impl Sync<'_> {
 }
 
 fn kept_note(kept: &Path) -> String {
-    format!("the clone was changed while it was synced; it is kept as it was in `{}`", kept.display())
+    format!("the clone was changed during the sync; the old state is kept in `{}`", kept.display())
 }
 
 pub(super) fn short(commit: &str) -> &str {

@@ -1,4 +1,4 @@
-//! What the other side has: what the `ref` means there, and whether it is ahead of what is here.
+//! The remote: the commit of the `ref`, and its relation to the local one.
 
 use std::path::Path;
 
@@ -9,12 +9,12 @@ use super::registry::{Benchmark, Source};
 use crate::git::Transport;
 use crate::util::WorkDir;
 
-/// Where a view keeps what it fetched.
+/// The ref under which fetched commits are kept.
 const FETCHED: &str = "refs/sync/fetched";
-/// How many commits are asked for in turn where a date does not find the one that is here.
+/// How far to deepen the history if a date does not reach the local commit.
 const DEEPER: [&str; 2] = ["--deepen=1000", "--deepen=10000"];
 
-/// What the `ref` of a benchmark is on the other side.
+/// The remote side of a benchmark's `ref`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Upstream {
     /// What to fetch: the full name, or a commit.
@@ -23,23 +23,23 @@ pub(super) struct Upstream {
     pub(super) commit: String,
 }
 
-/// How what is here relates to what is there.
+/// How the local commit relates to the remote one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
     /// The same commit.
     Same,
-    /// The other side is so many commits ahead, as far as it was asked for them.
+    /// The remote is this many commits ahead, as far as they were fetched.
     Behind(u64),
-    /// What is here is so many commits ahead.
+    /// The local commit is this many commits ahead.
     Ahead(u64),
-    /// Each has commits that the other does not, as far as can be seen.
+    /// Both have commits that the other lacks, as far as known.
     Apart,
 }
 
 impl Upstream {
-    /// Asks the other side what the source means.
+    /// Resolves the source's `ref` on the remote.
     pub(super) fn ask(reach: &Transport, source: &Source, benchmark: &Benchmark) -> anyhow::Result<Self> {
-        // An empty directory, so that no repository around it plays a part.
+        // An empty directory, so that no enclosing repository has an effect.
         let nowhere = WorkDir::new()?;
         let Some(reference) = &source.reference else { return Self::default_branch(reach, nowhere.path()) };
         if is_commit(reference) {
@@ -79,7 +79,7 @@ impl Upstream {
         if let (Some(name), Some(commit)) = (name, commit) {
             return Ok(Self { name: name.to_owned(), commit: commit.to_owned() });
         }
-        let reason = format!("`{}` has no default branch with a commit", reach.url());
+        let reason = format!("`{}` has no default branch with commits", reach.url());
         Err(Failure::new(Kind::UnknownRef, reason).fix("name a branch with `source.ref`").into())
     }
 
@@ -93,8 +93,8 @@ impl Upstream {
         self.name.strip_prefix("refs/tags/")
     }
 
-    /// How the clone's commit relates to this one. Only commits are fetched, no files, and nothing of it reaches the clone. What
-    /// is there may have moved since it was asked for; then this moves along.
+    /// How the clone's commit relates to this one. Fetches only commits, no files, and none of them into the clone. If the ref has
+    /// moved since it was resolved, this moves along.
     pub(super) fn relation(&mut self, view: &CloneState, reach: &Transport) -> anyhow::Result<Relation> {
         if view.head == self.commit {
             return Ok(Relation::Same);
@@ -105,18 +105,18 @@ impl Upstream {
             return Ok(Relation::Ahead(count(view, &self.commit, &view.head)?));
         }
         let date = view.place.ask("log", &["-1", "--format=%ct", "--end-of-options", &view.head])?;
-        // In the common case everything since the commit that is here, and nothing else. A clone with its whole history
-        // negotiates by itself.
+        // Usually fetch only the commits since the local one. A clone with full history
+        // negotiates this itself.
         let first = if view.is_shallow { Some(format!("--shallow-since={date}")) } else { None };
         let mut tries: Vec<Option<String>> = vec![first];
         if view.is_shallow {
-            // Clocks may be wrong. Without an answer from this far back the history counts as another one.
+            // Clocks may be wrong. If even this is not enough, the history counts as another one.
             tries.push(Some("--depth=1".to_owned()));
             tries.extend(DEEPER.map(|deeper| Some(deeper.to_owned())));
         }
         for how in tries {
             match self.fetch(view, reach, how.as_deref()) {
-                // The other side says so where no commit is as young as the one that is here.
+                // The remote fails this way if no commit is as recent as the local one.
                 Err(error)
                     if how.as_deref().is_some_and(|how| how.starts_with("--shallow-since"))
                         && is_no_commit(&error) =>

@@ -58,7 +58,7 @@ pub struct Policy {
 
 /// A fetch or an `ls-remote` of a clone, for a caller who waits.
 pub const CLONE: Policy = Policy::new(500, 1_000, 3);
-/// A git command in a job that nobody watches.
+/// A git command in an unattended job.
 pub const GIT: Policy = Policy::new(1_000, 30_000, 7);
 /// The exchange of a job's identity for credentials.
 pub const TOKEN_EXCHANGE: Policy = Policy::new(500, 8_000, 5);

@@ -12,10 +12,10 @@ use super::WorkDir;
 use super::error::innermost;
 use crate::model::Failure;
 
-/// The most bytes of a file with certificates; the largest bundles of operating systems have less than one megabyte.
+/// The largest file of certificates; the largest bundles of operating systems are below one megabyte.
 pub const MOST_BYTES: u64 = 4 << 20;
 
-/// Where operating systems keep their certificates as one file.
+/// The certificate bundles of operating systems.
 const SYSTEM_FILES: [&str; 4] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -23,7 +23,7 @@ const SYSTEM_FILES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// Checks that a text has certificates and that each can be used. The error is the end of a sentence about it.
+/// Checks that a text contains certificates and that each is usable. The error is the end of a sentence about it.
 pub fn check(pem: &[u8]) -> Result<(), String> {
     let mut certificates = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
@@ -36,7 +36,7 @@ pub fn check(pem: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Lets an HTTP client trust these CAs, in PEM format, besides the system's.
+/// Makes an HTTP client trust these CAs, in PEM format, besides the system's.
 pub fn trusting(builder: ClientBuilder, pem: &[u8]) -> Result<ClientBuilder, Failure> {
     if pem.is_empty() {
         return Ok(builder);
@@ -57,7 +57,7 @@ pub struct CaBundle {
 impl CaBundle {
     const FILE: &str = "certificates.pem";
 
-    /// Writes the file into a directory of its own; `system` is the file that replaces the system's, if there is one.
+    /// Writes the file into a new directory; `system` is the file that replaces the system's, if there is one.
     pub fn write(pem: Vec<u8>, system: Option<&Path>, temporary: &Path) -> io::Result<Self> {
         let known = SYSTEM_FILES.iter().map(Path::new);
         let file = system.into_iter().chain(known).find(|path| path.is_file());

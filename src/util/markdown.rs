@@ -6,7 +6,7 @@ use super::truncate::truncate;
 use crate::model::printable;
 
 /// Untrusted text as inline code that renders literally: all punctuation is escaped as numeric references,
-/// and `@` is separated from the name after it, so that GitHub notifies nobody.
+/// and `@` is separated from the name after it, so that GitHub notifies no one.
 pub fn code(text: &str, longest: usize) -> String {
     let mut out = String::from("<code>");
     for c in truncate(&printable(text), longest).chars() {

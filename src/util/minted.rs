@@ -1,4 +1,4 @@
-//! Secrets that come into being while the program runs, such as exchanged tokens: masked and redacted like keys.
+//! Secrets created at run time, such as exchanged tokens: masked and redacted like keys.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -8,7 +8,7 @@ use memchr::memmem;
 use super::redact::forms;
 use crate::model::Secret;
 
-/// How many of the newest are redacted: those of several exchanges, each of which replaces tokens that have expired.
+/// How many of the newest are redacted: enough for several exchanges, each of which replaces expired tokens.
 const MOST: usize = 16;
 
 type Finders = Arc<Vec<memmem::Finder<'static>>>;
@@ -21,7 +21,7 @@ pub fn on_mint(hook: fn(&Secret)) {
     let _ = HOOK.set(hook);
 }
 
-/// Makes a new secret known.
+/// Registers a new secret.
 pub fn announce(secret: &Secret) {
     if let Some(hook) = HOOK.get() {
         hook(secret);
@@ -37,7 +37,7 @@ pub fn announce(secret: &Secret) {
     *all = Some(Arc::new(newest.iter().flat_map(|finders| finders.iter().cloned()).collect()));
 }
 
-/// What to look for; `None` before the first one.
+/// The secrets to look for; `None` before the first one.
 pub(super) fn finders() -> Option<Finders> {
     MINTED.read().unwrap_or_else(PoisonError::into_inner).1.clone()
 }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use super::{minted, percent};
 use crate::model::{ErrorInfo, FinishReason, OutputMessage, Response, Secret, ToolCall};
 
-/// Shorter values are not redacted: they are words like `ollama` that stand for "no key", and redacting
+/// Shorter values are not redacted: they are words like `ollama` that mean "no key", and redacting
 /// them would change responses.
 const SHORTEST: usize = 8;
 

@@ -224,21 +224,21 @@ impl Chain {
     fn check_log(&self, run: &RunView, rows: &[Value]) {
         let shown = log(run);
         assert!(shown.contains("agentv/run-evals@v1") && shown.contains("Job succeeded"), "{shown}");
-        assert!(!shown.contains(KEY), "the key stands in the log");
+        assert!(!shown.contains(KEY), "the key is in the log");
         assert!(!self.github.everything_shown().contains(KEY));
         // The provider echoes the question, so the answers are the prompts.
         for row in rows {
             let prompt = row["output"][0]["content"].as_str().unwrap();
-            assert!(!shown.contains(prompt), "a prompt stands in the log: {prompt}");
+            assert!(!shown.contains(prompt), "a prompt is in the log: {prompt}");
             let encoded = STANDARD.encode(prompt);
             assert!(
                 !shown.contains(encoded.trim_end_matches('=')),
-                "a prompt stands in the log as base64: {prompt}"
+                "a prompt is in the log as base64: {prompt}"
             );
         }
         let hand_over = run.inputs.get("prompts_artifact").map(String::as_str).unwrap_or_default();
         if let Some(batch) = hand_over.strip_prefix("inline:") {
-            assert!(!shown.contains(&batch[..64]), "the batch stands in the log");
+            assert!(!shown.contains(&batch[..64]), "the batch is in the log");
         }
     }
 

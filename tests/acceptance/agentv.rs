@@ -246,10 +246,7 @@ fn a_row_without_an_answer_has_a_hint() {
     let desk = Desk::new(&[]);
     let desk = Desk { stage: desk.stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong") };
     let line = error_row(&desk);
-    assert!(
-        line.contains("401: Bad credentials (hint: the token is wrong, has expired or was revoked"),
-        "{line}"
-    );
+    assert!(line.contains("401: Bad credentials (hint: the token is wrong, expired or revoked"), "{line}");
 
     let desk = Desk::new(&[]);
     let targets = desk.stage.workspace.read("targets.yaml");
@@ -269,7 +266,7 @@ fn a_row_without_an_answer_has_a_hint() {
         "targets:\n  - name: gpt\n    provider: mock\n",
     );
     let line = error_row(&desk);
-    let told = "`acme/runner` has no target `llm` in its `targets.yaml` (hint: let `target` of the dispatcher's target name one \
+    let told = "`acme/runner` has no target `llm` in its `targets.yaml` (hint: set `target` of the dispatcher's target to one \
                 of these: `gpt`)";
     assert!(line.contains("the run ended with `failure`: http://") && line.contains(told), "{line}");
 }

@@ -82,7 +82,7 @@ fn replayed_answers_score_like_direct_ones() {
     assert_eq!(scores, ["1", "1", "0.5", "0"], "{direct:?}");
     // The duration is part of an answer.
     assert!(rows.iter().all(|row| row["token_usage"]["input"].as_u64() > Some(0)), "{rows:?}");
-    assert_eq!(llm.counter("requests"), 4, "a replay calls nobody");
+    assert_eq!(llm.counter("requests"), 4, "a replay calls no model");
 }
 
 #[test]

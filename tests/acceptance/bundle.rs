@@ -16,7 +16,7 @@ use crate::support::Workspace;
 const VARIABLES: [(&str, &str); 5] =
     [("GREETING", "good day"), ("WHO", "all"), ("CASES", "sets"), ("WORKERS", "2"), ("AGENT_TARGET", "echo")];
 
-/// AgentV runs assertions of its own kind with `bun`; these are JavaScript that node runs as well.
+/// AgentV runs custom assertions with `bun`; these are JavaScript that node runs as well.
 const BUN: &str = "#!/bin/sh\nshift\nexec node \"$@\"\n";
 
 /// AgentV refuses to run it in place: a directory is not a workspace file. As a bundle it runs.
@@ -242,7 +242,7 @@ fn an_absolute_script_of_a_target_runs_in_the_workspace_of_a_bundle() {
     assert_eq!(compare_on(desk, "absolute-script"), Ok(1));
 }
 
-/// A suite with a workspace, a model that grades and an assertion of its own kind, whose script reads this file.
+/// A suite with a workspace, a model that grades and a custom assertion, whose script reads this file.
 fn verify_run(reads: &str) -> (Desk, Output) {
     let desk = Desk::new();
     for (path, text) in [

@@ -68,7 +68,11 @@ fn two_thousand_tests_in_a_browser() {
     nothing_is_obeyed(&browser);
     in_every_light(&browser);
     assert_eq!(browser.console(), Vec::<String>::new());
-    assert_eq!(browser.script("return performance.getEntriesByType('resource').length"), 0, "it asks nobody");
+    assert_eq!(
+        browser.script("return performance.getEntriesByType('resource').length"),
+        0,
+        "it loads nothing"
+    );
 }
 
 fn searching(browser: &Browser) {

@@ -51,7 +51,7 @@ fn the_image_has_git_for_https_and_no_perl_beyond_the_base() {
     let packages = run("dpkg-query", &["--show", "--showformat", "${Package}\n"]);
     let packages: Vec<&str> = packages.lines().collect();
     assert!(packages.contains(&"git") && packages.contains(&"ca-certificates"), "{packages:?}");
-    assert!(!packages.contains(&"perl"), "perl is only a dependency of what nobody runs");
+    assert!(!packages.contains(&"perl"), "perl is only a dependency of unused programs");
     let programs = run("ls", &["/usr/lib/git-core"]);
     assert_eq!(programs, "git-remote-http\ngit-remote-https\n");
 }

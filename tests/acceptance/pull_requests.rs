@@ -86,7 +86,7 @@ impl PullRequest {
         std::fs::write(dir.join("env.json"), run.to_string()).unwrap();
         let output = Command::new(executor()).arg(&dir).output().unwrap();
         let log = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(!log.contains(KEY), "the key stands in the log");
+        assert!(!log.contains(KEY), "the key is in the log");
         (output.status.success(), log)
     }
 

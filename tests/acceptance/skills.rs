@@ -38,7 +38,7 @@ fn a_push_becomes_a_pull_request_that_merges() {
     let log = run_push(&stage, &executor, &before, &bump, &service);
     eprintln!("skills: {} ms for the workflow of the push", started.elapsed().as_millis());
     assert!(log.contains("Job succeeded") && log.contains("fired"), "{log}");
-    assert!(!log.contains(SERVE_TOKEN) && !log.contains(KEY), "a secret stands in the log");
+    assert!(!log.contains(SERVE_TOKEN) && !log.contains(KEY), "a secret is in the log");
     let job = service.only_job(&stage);
     assert_eq!((&job["skill"], &job["git_sha"]), (&json!(SKILL), &json!(bump)), "{job:#}");
     let job = service.finished(&stage, 1);
@@ -78,8 +78,8 @@ fn a_push_becomes_a_pull_request_that_merges() {
     // An unknown skill fails the workflow.
     let run = dispatch(&stage, "evaluate.yml", &json!({ "skill_name": "no-such-skill" }));
     assert_eq!(run.conclusion.as_deref(), Some("failure"), "{}", shown(&run));
-    assert!(shown(&run).contains("the service answered 404"), "{}", shown(&run));
-    assert!(!stage.github.everything_shown().contains(SERVE_TOKEN), "the token stands in a log");
+    assert!(shown(&run).contains("the service returned 404"), "{}", shown(&run));
+    assert!(!stage.github.everything_shown().contains(SERVE_TOKEN), "the token is in a log");
 }
 
 /// `serve`, stopped with the test.

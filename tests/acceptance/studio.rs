@@ -95,7 +95,9 @@ fn a_sync_is_started_and_watched_to_its_end() {
     browser.script("document.querySelector('[data-row=refunds] button').focus()");
     browser.press("\u{e007}");
     browser.until("return document.querySelector('[data-row=refunds] .badge').textContent === 'Syncing'");
-    browser.until("return document.querySelector('[data-row=refunds] [data-field=step]').textContent === 'Waiting for its turn'");
+    browser.until(
+        "return document.querySelector('[data-row=refunds] [data-field=step]').textContent === 'Waiting'",
+    );
     assert_eq!(
         browser.script("return document.querySelector('[data-row=refunds] progress').checkVisibility()"),
         true

@@ -44,7 +44,7 @@ const NO_MODES: [(&str, &str); 14] = [
 const OWN_INPUTS: [&str; 2] = ["mode", "token"];
 /// Options that are not inputs, and why.
 const NO_INPUTS: [(&str, &str); 8] = [
-    ("help", "a step has nobody to read it"),
+    ("help", "a step has no reader"),
     ("version", "the release of the action says it"),
     ("token-file", "the input `token` comes without a file"),
     ("agentv-batch", "AgentV calls it, which a step starts itself"),

@@ -122,7 +122,7 @@ fn one_run_answers_all_tests() {
 fn a_failed_test_is_reported_by_its_own_call() {
     let scene = Scene::new(ONE_FAILS);
     let (told, rows) = scene.batch(5);
-    assert_snapshot!(told, @"1 of 2 tests have no answer, first `fails`: the call failed (bad_request, HTTP 400): `messages` has no user message");
+    assert_snapshot!(told, @"1 of 2 tests have no response, first `fails`: the call failed (bad_request, HTTP 400): `messages` has no user message");
     assert_eq!(rows.len(), 2, "a failure is a row, never a hole");
     assert_eq!(content(&rows[0]), "message a");
     assert!(rows[1]["text"].as_str().unwrap().starts_with("Error: "), "{}", rows[1]);
@@ -149,9 +149,9 @@ fn the_test_id_can_be_passed_as_an_option() {
     let answer: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     assert_eq!(content(&answer), "message a");
     let (output, _) = scene.call("elsewhere.json", &[]);
-    assert_snapshot!(scene.normalized(&output.expect(2).stderr), @"cannot tell for which test AgentV wants `elsewhere.json` (hint: add `--id {EVAL_ID}` to the command)");
+    assert_snapshot!(scene.normalized(&output.expect(2).stderr), @"cannot determine the test for `elsewhere.json` (hint: add `--id {EVAL_ID}` to the command)");
     let (output, _) = scene.call("elsewhere.txt", &[]);
-    assert_snapshot!(scene.normalized(&output.expect(2).stderr), @"`--output-file elsewhere.txt` is neither AgentV's `.jsonl` of a batch nor its `.json` of a test (hint: write `--output-file {OUTPUT_FILE}`, and nothing around it)");
+    assert_snapshot!(scene.normalized(&output.expect(2).stderr), @"`--output-file elsewhere.txt` is neither AgentV's `.jsonl` of a batch nor its `.json` of a test (hint: write `--output-file {OUTPUT_FILE}` without anything around it)");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_failed_batch_is_reported_for_every_test() {
     let scene = Scene::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
     let (told, rows) = scene.batch(1);
     assert!(rows.is_empty());
-    assert_snapshot!(told, @"cannot read the repository `acme/runner`: GitHub answered 401: Bad credentials (hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server)");
+    assert_snapshot!(told, @"cannot read the repository `acme/runner`: GitHub returned 401: Bad credentials (hint: the token is wrong, expired or revoked: create a new one; on GitHub Enterprise Server it must be a token of that server)");
     let before = scene.stage.github.requests().len();
     for test in ["a", "b-1", "c d"] {
         assert_eq!(format!("{}\n", scene.failure(test, 1)), told);
@@ -188,7 +188,9 @@ fn a_failed_run_is_reported_for_every_test() {
     let (told, rows) = scene.batch(5);
     assert_eq!(rows.len(), 3);
     assert!(
-        told.starts_with("3 of 3 tests have no answer, first `a`: no answer: the run ended with `failure`: "),
+        told.starts_with(
+            "3 of 3 tests have no response, first `a`: no answer: the run ended with `failure`: "
+        ),
         "{told}"
     );
     let line = scene.failure("c d", 5);
@@ -200,10 +202,10 @@ fn a_failed_run_is_reported_for_every_test() {
 fn a_suite_with_trials_is_not_batched() {
     let scene = Scene::new(&format!("execution: {{ trials: {{ count: 3 }} }}\n{FINE}"));
     // AgentV does not request a batch for it.
-    assert_snapshot!(scene.failure("a", 3), @"AgentV asks for the test `a` without a batch before: it makes none without `provider_batching: true`, and none for a suite with `trials`; `run-evals adapter` is the command for those");
+    assert_snapshot!(scene.failure("a", 3), @"AgentV requested the test `a` without a batch: it makes none without `provider_batching: true`, and none for a suite with `trials`; `run-evals adapter` is the command for those");
     let (told, rows) = scene.batch(3);
     assert!(rows.is_empty());
-    assert_snapshot!(told, @"`s` has `trials`, for which AgentV makes no batch: it asks for each test on its own (hint: `run-evals adapter` is the command for those)");
+    assert_snapshot!(told, @"`s` has `trials`, for which AgentV makes no batch: it requests each test separately (hint: `run-evals adapter` is the command for those)");
     assert_eq!(scene.stage.starts(), 0);
 }
 
@@ -252,7 +254,7 @@ fn a_killed_batch_says_how_to_collect() {
     batch.wait().unwrap();
     let line = scene.failure("a", 5);
     let id = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert_snapshot!(line.replace(&id, "[batch]"), @"the batch was killed before its results were here; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers");
+    assert_snapshot!(line.replace(&id, "[batch]"), @"the batch was killed before its results arrived; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects its responses");
     let exchange = scene.workspace().path(".run-evals/exchange.git");
     let args = ["collect", &id, "--exchange", exchange.to_str().unwrap(), "--output", "out", "-q"];
     scene.workspace().run(&args).expect(0);

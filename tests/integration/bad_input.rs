@@ -105,7 +105,7 @@ fn a_use_target_cycle() {
     let message =
         targets("targets:\n  - name: llm\n    use_target: b\n  - name: b\n    use_target: llm\n", &EVAL);
     assert_snapshot!(message, @r"
-    error: `use_target` goes in a circle: llm → b → llm
+    error: `use_target` is circular: llm → b → llm
       --> targets.yaml:5:17
        |
      5 |     use_target: llm
@@ -120,7 +120,7 @@ fn a_use_target_without_its_target() {
     let message =
         targets("targets:\n  - name: llm\n    use_target: gpt\n  - name: gpt-5\n    provider: mock\n", &EVAL);
     assert_snapshot!(message, @r"
-    error: `use_target` leads nowhere: llm → gpt (no such target)
+    error: `use_target` does not resolve: llm → gpt (no such target)
       --> targets.yaml:3:17
        |
      3 |     use_target: gpt
@@ -170,7 +170,7 @@ fn a_missing_targets_file() {
     assert_snapshot!(scene.refused(&["eval", "evals/suite.eval.yaml", "--target", "llm"]), @r"
     error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `evals`, `.`
 
-    hint: `run-evals init` writes one, and `--targets FILE` names another
+    hint: `run-evals init` writes one, and `--targets FILE` sets another
     ");
     let named = ["eval", "evals/suite.eval.yaml", "--target", "llm", "--targets", "gone.yaml"];
     assert_snapshot!(scene.refused(&named), @r"
@@ -244,7 +244,7 @@ fn a_missing_suite() {
     assert_snapshot!(scene.refused(&["eval", "evals", "--target", "llm"]), @r"
     error: no suite in `evals`: it has no `*.eval.yaml` and no `EVAL.yaml`
 
-    hint: name a suite, or a directory that has one
+    hint: pass a suite, or a directory that has one
     ");
 }
 
@@ -404,7 +404,7 @@ fn a_missing_attachment() {
 #[test]
 fn a_suite_that_needs_an_agent() {
     assert_snapshot!(suite(&format!("workspace: ./template\n{GOOD_SUITE}"), &[]), @r"
-    error: `workspace` cannot be run as a batch: the test is not one question to a model
+    error: `workspace` cannot run as a batch: the test is not a single model call
       --> suite.eval.yaml:1:1
        |
      1 | workspace: ./template
@@ -414,7 +414,7 @@ fn a_suite_that_needs_an_agent() {
     ");
     let hooks = "execution:\n  targets:\n    - name: llm\n      hooks: { before_each: setup.sh }\n";
     assert_snapshot!(suite(&format!("{hooks}{GOOD_SUITE}"), &[]), @r"
-    error: `hooks` cannot be run as a batch: the test is not one question to a model
+    error: `hooks` cannot run as a batch: the test is not a single model call
       --> suite.eval.yaml:4:7
        |
      4 |       hooks: { before_each: setup.sh }
@@ -424,7 +424,7 @@ fn a_suite_that_needs_an_agent() {
     ");
     let turns = "tests:\n  - id: a\n    criteria: is polite\n    turns:\n      - input: hello\n";
     assert_snapshot!(suite(turns, &[]), @r"
-    error: `turns` cannot be run as a batch: the test is not one question to a model
+    error: `turns` cannot run as a batch: the test is not a single model call
       --> suite.eval.yaml:4:5
        |
      4 |     turns:
@@ -438,13 +438,13 @@ fn a_suite_that_needs_an_agent() {
 fn a_suite_for_another_version() {
     let text = "prompts: [hello]\nproviders: [llm]\ntests:\n  - vars: { name: Ada }\n";
     assert_snapshot!(suite(text, &[]), @r"
-    error: this is a promptfoo config or a suite of AgentV 5 (`prompts`), and run-evals reads suites of AgentV 4
+    error: this is a promptfoo config or a suite of AgentV 5 (`prompts`), and run-evals supports suites of AgentV 4
       --> suite.eval.yaml:1:1
        |
      1 | prompts: [hello]
        | ^^^^^^^
 
-    hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
+    hint: write `input` and `assertions` in each test, and set the model in targets.yaml: `run-evals init` writes an example
     ");
 }
 
@@ -515,13 +515,13 @@ fn a_request_with_files() {
     error: invalid request: `files` in a requests file
       --> requests.jsonl:1
 
-    hint: attachments travel with suites: use an EVAL.yaml
+    hint: attachments need a suite: use an EVAL.yaml
     ");
     assert_snapshot!(requests(format!("{message}}}\n")), @r"
     error: invalid request: a message refers to attachment [sha256], which `files` does not list
       --> requests.jsonl:1
 
-    hint: attachments travel with suites: use an EVAL.yaml
+    hint: attachments need a suite: use an EVAL.yaml
     ");
 }
 
@@ -610,7 +610,7 @@ fn a_byte_order_mark_is_accepted() {
 fn a_budget_without_a_price() {
     let in_target = "targets:\n  - name: llm\n    provider: mock\n    budget_usd: 1\n";
     assert_snapshot!(targets(in_target, &EVAL), @r"
-    error: `budget_usd` without `price`: what was spent cannot be known
+    error: `budget_usd` without `price`: the cost cannot be computed
       --> targets.yaml:4:17
        |
      4 |     budget_usd: 1
@@ -621,13 +621,13 @@ fn a_budget_without_a_price() {
     assert_snapshot!(suite(&format!("execution:\n  budget_usd: 1\n{GOOD_SUITE}"), &[]), @r"
     error: a budget needs a `price` in target `llm`
 
-    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out
+    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or remove the budget
     ");
     let scene = Scene::new();
     assert_snapshot!(scene.refused(&[&DISPATCH[..], &["--budget-usd", "1"]].concat()), @r"
     error: a budget needs a `price` in target `llm`
 
-    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out
+    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or remove the budget
     ");
 }
 
@@ -715,18 +715,18 @@ fn wrong_usage() {
 fn an_unknown_batch() {
     let scene = Scene::new();
     assert_snapshot!(scene.refused(&["collect", "gone", "--output", "other"]), @r"
-    error: there is no batch `gone` in the exchange `.run-evals/exchange.git`
+    error: no batch `gone` in the exchange `.run-evals/exchange.git`
 
     hint: it has only the results of `kept`; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(scene.refused(&["run", "--batch-id", "gone"]), @r"
-    error: there is no batch `gone` in the exchange `.run-evals/exchange.git`
+    error: no batch `gone` in the exchange `.run-evals/exchange.git`
 
     hint: it has only the results of `kept`
     ");
     // It was already collected, so there is nothing left to run.
     assert_snapshot!(scene.refused(&["run", "--batch-id", "kept"]), @r"
-    error: there is no batch `kept` in the exchange `.run-evals/exchange.git`
+    error: no batch `kept` in the exchange `.run-evals/exchange.git`
 
     hint: its results are on the branch `eval-results/kept`, which `collect` reads
     ");
@@ -743,7 +743,7 @@ fn an_exchange_path_that_is_not_an_exchange() {
     assert_snapshot!(with(&DISPATCH, "file"), @r"
     error: `file` is not a bare git repository
 
-    hint: name a path that does not exist yet with `--exchange`, and it will be made
+    hint: pass a new path with `--exchange`
     ");
     for path in ["folder", "nearly"] {
         let message = with(&DISPATCH, path);
@@ -752,22 +752,22 @@ fn an_exchange_path_that_is_not_an_exchange() {
     assert_snapshot!(with(&DISPATCH, "file/exchange.git"), @r"
     error: cannot make `file/exchange.git`: `file` is not a directory
 
-    hint: name another path with `--exchange`
+    hint: pass another path with `--exchange`
     ");
     assert_snapshot!(with(&["collect", "kept"], "folder"), @r"
     error: `folder` is not a bare git repository
 
-    hint: `--exchange` names the one that `run-evals eval` or `run-evals dispatch` made; `--target NAME` finds a batch that another machine dispatched
+    hint: `--exchange` must be one that `run-evals eval` or `run-evals dispatch` created; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(with(&["collect", "kept"], "gone.git"), @r"
-    error: there is no exchange at `gone.git`
+    error: no exchange at `gone.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(with(&["run", "--batch-id", "kept"], "gone.git"), @r"
-    error: there is no exchange at `gone.git`
+    error: no exchange at `gone.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path
     ");
 }
 
@@ -777,9 +777,9 @@ fn an_output_that_is_not_a_directory() {
     scene.workspace.write("file", "text");
     let args = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "file"];
     assert_snapshot!(scene.refused(&args), @r"
-    error: `file` is no directory
+    error: `file` is not a directory
 
-    hint: `--output` names the directory for `responses.jsonl` and `summary.json`
+    hint: `--output` takes the directory for `responses.jsonl` and `summary.json`
     ");
 }
 

@@ -42,7 +42,7 @@ fn a_budget_stops_the_run_cleanly_and_more_budget_resumes_it() {
     );
 
     workspace.dispatch(&["--batch-id", "b1"]).expect(0);
-    assert_eq!(llm.counter("ok"), 200, "nothing is paid twice");
+    assert_eq!(llm.counter("ok"), 200, "nothing is paid for twice");
 }
 
 /// The maximum cost of a call for `message NN` with a 3-token answer, in tokens: one token per byte, plus the message overhead.
@@ -147,7 +147,7 @@ fn a_budget_without_a_price_is_rejected() {
     insta::assert_snapshot!(output.stderr, @r"
     error: a budget needs a `price` in target `llm`
 
-    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or leave the budget out
+    hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or remove the budget
     ");
 }
 

@@ -166,7 +166,7 @@ fn a_clone_of_the_exchange_has_the_published_responses() {
         .status();
     assert!(clone.unwrap().success());
     new.dispatch(&["--batch-id", "b1"]).expect(0);
-    assert_eq!(llm.counter("ok"), 40, "nothing is paid twice");
+    assert_eq!(llm.counter("ok"), 40, "nothing is paid for twice");
     assert_eq!(new.rows("out/responses.jsonl").len(), 40);
 }
 

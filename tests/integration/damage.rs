@@ -147,7 +147,7 @@ fn a_changed_byte_in_a_pack_is_detected_and_its_rows_are_called_again() {
                 Some(5) => check_partial(&workspace, &case),
                 // Nothing of the batch is left.
                 Some(3) => {
-                    assert!(output.stderr.contains("there is no batch `b1`"), "{case}: {}", output.stderr);
+                    assert!(output.stderr.contains("no batch `b1`"), "{case}: {}", output.stderr);
                 }
                 _ => panic!("{case}: {:?}: {}", output.code, output.stderr),
             }
@@ -317,7 +317,7 @@ fn a_lost_or_damaged_ref_loses_no_row() {
         lose_results(&workspace, lost);
         let output = workspace.run(&["collect", "b1", "--output", "out"]);
         assert_eq!(output.code, Some(0), "{lost:?}: {}", output.stderr);
-        assert!(output.stderr.contains("is missing: it is made again"), "{lost:?}: {}", output.stderr);
+        assert!(output.stderr.contains("is missing: restoring it"), "{lost:?}: {}", output.stderr);
         assert_eq!(workspace.read("out/responses.jsonl"), before, "{lost:?}");
 
         let workspace = copy(&finished);
@@ -478,7 +478,7 @@ fn a_batch_that_cannot_be_recovered_is_reported() {
     assert!(output.stderr.contains("its journal has 2 rows"), "{}", output.stderr);
     fs::remove_dir_all(exchange.join("journal")).unwrap();
     let output = workspace.run(&["collect", "b1"]).expect(3);
-    assert!(output.stderr.contains("there is no batch `b1`"), "{}", output.stderr);
+    assert!(output.stderr.contains("no batch `b1`"), "{}", output.stderr);
     let kept: Vec<_> = fs::read_dir(exchange.join("damaged")).unwrap().collect();
     assert_eq!(kept.len(), 2, "what is damaged is kept");
 }

@@ -41,7 +41,7 @@ fn the_first_session() {
 #[test]
 fn runs_are_listed_and_found() {
     let workspace = Workspace::new();
-    assert_eq!(workspace.run(&["runs"]).expect(0).stderr, "no runs yet; `run-evals eval` makes one\n");
+    assert_eq!(workspace.run(&["runs"]).expect(0).stderr, "no runs yet; `run-evals eval` creates one\n");
     workspace.write("targets.yaml", "targets: [{ name: default, provider: mock }]\n");
     workspace
         .write("s.eval.yaml", "tests: [{ id: a, input: x, assertions: [{ type: contains, value: x }] }]\n");
@@ -114,7 +114,7 @@ fn open_uses_the_browser_or_prints_the_path() {
     workspace.run(&["eval", "--batch-id", "b1"]).expect(0);
     let output = workspace.run(&["open"]).expect(0);
     assert_eq!(output.stdout, ".run-evals/results/b1/report.html\n");
-    assert!(output.stderr.contains("no browser was opened: there is no display"), "{}", output.stderr);
+    assert!(output.stderr.contains("could not open a browser: no display found"), "{}", output.stderr);
     assert!(workspace.read(".run-evals/results/b1/report.html").contains("</html>"));
     let program = workspace.write_program("bin/browser", "#!/bin/sh\necho \"$@\" > opened\n");
     let browser = format!("{} --new %s", program.display());
@@ -151,7 +151,7 @@ fn clean_lists_first_and_deletes_only_its_own() {
     batch out
     ");
     insta::assert_snapshot!(listed.stderr, @r"
-    kept: batch `broken`: it is not collected completely (`--unfinished` deletes it)
+    kept: batch `broken`: not completely collected (`--unfinished` deletes it)
     nothing was deleted; `--yes` deletes these
     ");
     let files = |tree: &std::collections::BTreeMap<std::path::PathBuf, Option<Vec<u8>>>| tree.len();
@@ -162,7 +162,7 @@ fn clean_lists_first_and_deletes_only_its_own() {
     assert_eq!(workspace.read(".run-evals/results/b2/notes.txt"), "mine");
     assert!(workspace.path("out/responses.jsonl").exists(), "a directory of the user");
     let collected = workspace.run(&["collect", "b1"]).expect(3);
-    assert!(collected.stderr.contains("there is no batch `b1`"), "{}", collected.stderr);
+    assert!(collected.stderr.contains("no batch `b1`"), "{}", collected.stderr);
     let again = workspace.run(&["clean", "--older-than", "1s", "--unfinished", "--yes"]).expect(0);
     assert_eq!(again.stdout, "batch broken\n");
 }
@@ -193,11 +193,11 @@ fn cancel_ends_the_workflow_run_once() {
     until("a call", || stage.llm.counter("requests") > 0);
     let first = stage.workspace.run(&["cancel", "b1"]).expect(0);
     assert!(first.stderr.contains("cancelled: http"), "{}", first.stderr);
-    assert!(first.stderr.contains("`run-evals collect b1` collects what it answers"), "{}", first.stderr);
+    assert!(first.stderr.contains("`run-evals collect b1` collects its responses"), "{}", first.stderr);
     let run = stage.github.finished_run();
     assert_eq!(run.conclusion.as_deref(), Some("cancelled"));
     let second = stage.workspace.run(&["cancel", "b1"]).expect(0);
-    assert!(second.stderr.contains("has no workflow run that is not over"), "{}", second.stderr);
+    assert!(second.stderr.contains("has no unfinished workflow run"), "{}", second.stderr);
     stage.workspace.run(&["collect", "b1", "-o", "out"]).expect(5);
     let local = stage.workspace.run(&["cancel", "b2"]).expect(3);
     insta::assert_snapshot!(local.stderr, @r"

@@ -401,7 +401,7 @@ fn a_branch_without_a_batch() {
     let scene = Scene::new();
     git(&scene.workspace, &["update-ref", "refs/heads/eval-batch/b1", "refs/heads/eval-results/kept"], b"");
     assert_snapshot!(scene.refused(&RUN), @r"
-    error: the branch `eval-batch/b1` is there but has no `batch.tar.gz`
+    error: the branch `eval-batch/b1` exists but has no `batch.tar.gz`
 
     hint: delete the branch, or choose another `--batch-id`
     ");

@@ -65,14 +65,14 @@ fn eval_without_a_suite_runs_the_only_one() {
       other.eval.yaml
       suite.eval.yaml
 
-    hint: name one, as in `run-evals eval SUITE`, or all: `run-evals eval .`
+    hint: pass one, as in `run-evals eval SUITE`, or all: `run-evals eval .`
     ");
 
     let empty = Workspace::new();
     insta::assert_snapshot!(empty.run(&["eval"]).expect(2).stderr, @r"
     error: no suite: this directory has no `*.eval.yaml` and no `EVAL.yaml`
 
-    hint: name one, as in `run-evals eval SUITE`; `run-evals init` writes a first one
+    hint: pass one, as in `run-evals eval SUITE`; `run-evals init` writes a first one
     ");
 }
 

@@ -136,13 +136,13 @@ fn suites_that_are_not_suites() {
     hint: write one test per line: {"id":"greeting","input":"Hello","criteria":"is polite"}
 
     $ run-evals eval promptfooconfig.yaml
-    error: this is a promptfoo config (`prompts`), and run-evals reads suites of AgentV 4
+    error: this is a promptfoo config (`prompts`), and run-evals supports suites of AgentV 4
       --> promptfooconfig.yaml:1:1
        |
      1 | prompts: ['Translate {{ text }}']
        | ^^^^^^^
 
-    hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
+    hint: write `input` and `assertions` in each test, and set the model in targets.yaml: `run-evals init` writes an example
 
     $ run-evals eval missing.eval.yaml
     error: cannot read the suite `missing.eval.yaml`: No such file or directory (os error 2)
@@ -156,7 +156,7 @@ fn suites_that_are_not_suites() {
      1 | targets:
        | ^^^^^^^^
 
-    hint: name the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; `run-evals doctor` checks a targets file
+    hint: pass the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; `run-evals doctor` checks a targets file
     "#);
 }
 
@@ -244,13 +244,13 @@ fn mistakes_in_a_suite() {
         .fails(3, "eval silent.eval.yaml");
     assert_snapshot!(mistakes.transcript, @r"
     $ run-evals eval grader.eval.yaml
-    error: there is no grader `contain`
+    error: unknown grader `contain`
       --> grader.eval.yaml:5:15
        |
      5 |       - type: contain
        |               ^^^^^^^
 
-    hint: did you mean `contains`? `--ignore-unknown-graders` leaves it out
+    hint: did you mean `contains`? `--ignore-unknown-graders` skips it
 
     $ run-evals eval twice.eval.yaml
     error: duplicate id `greeting`, first in twice.eval.yaml:2
@@ -445,17 +445,17 @@ fn targets() {
     $ run-evals eval
     error: no suite: this directory has no `*.eval.yaml` and no `EVAL.yaml`
 
-    hint: name one, as in `run-evals eval SUITE`; `run-evals init` writes a first one
+    hint: pass one, as in `run-evals eval SUITE`; `run-evals init` writes a first one
 
     $ run-evals doctor
     error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `.`
 
-    hint: `run-evals init` writes one, and `--targets FILE` names another
+    hint: `run-evals init` writes one, and `--targets FILE` sets another
 
     $ run-evals eval suite.eval.yaml
     error: no targets file: neither `targets.yaml` nor `.agentv/targets.yaml` in `.`
 
-    hint: `run-evals init` writes one, and `--targets FILE` names another
+    hint: `run-evals init` writes one, and `--targets FILE` sets another
 
     $ run-evals targets chekc
     error: unrecognized subcommand 'chekc'
@@ -563,9 +563,9 @@ fn dispatch_and_collect() {
     hint: remove `--no-wait`, or choose a target with `provider: github-actions`
 
     $ run-evals dispatch --resume 20260102-030405-1a2b3c4d
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path
 
     $ run-evals collect
     error: the following required arguments were not provided:
@@ -581,9 +581,9 @@ fn dispatch_and_collect() {
     For more information, try '--help'.
 
     $ run-evals collect 20260102-030405-1a2b3c4d
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path; `--target NAME` finds a batch that another machine dispatched
     "#);
 }
 
@@ -599,12 +599,12 @@ fn run_and_adapter() {
     $ run-evals run
     error: expected `--batch-id ID`
 
-    hint: only as a step of a dispatched workflow does `run` know its batch without it
+    hint: without it, `run` works only as a step of a dispatched workflow
 
     $ run-evals run --batch-id b1
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path
 
     $ run-evals run --shard first
     error: invalid value 'first' for '--shard <K>': expected the number of a shard, 0 or more
@@ -642,12 +642,12 @@ fn report() {
     $ run-evals report suite.eval.yaml
     error: no results: `suite.eval.yaml` has no `responses.jsonl`
 
-    hint: name the directory that `eval` printed, or the one given to `--output`
+    hint: pass the directory that `eval` printed, or the one given to `--output`
 
     $ run-evals report .
     error: no results: `.` has no `responses.jsonl`
 
-    hint: name the directory that `eval` printed, or the one given to `--output`
+    hint: pass the directory that `eval` printed, or the one given to `--output`
 
     $ run-evals report out --alpha 5
     error: invalid value '5' for '--alpha <LEVEL>': expected a level from 0.0001 to 0.5, for example `0.05`
@@ -668,7 +668,7 @@ fn report() {
     For more information, try '--help'.
 
     $ run-evals report out --pr-comment
-    error: `--pr-comment` does not know the pull request
+    error: the pull request for `--pr-comment` is unknown
 
     hint: name it: `--repo <owner>/<name> --pr <number>`
 
@@ -711,17 +711,17 @@ fn bundle() {
     $ run-evals bundle suite.eval.yaml -o taken
     error: `[dir]/taken` exists and is not a bundle
 
-    hint: name a new directory with `-o`
+    hint: choose a new directory with `-o`
 
     $ run-evals bundle verify missing
     error: `missing` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
 
-    hint: `run-evals bundle SUITE -o DIR` makes one
+    hint: `run-evals bundle SUITE -o DIR` creates one
 
     $ run-evals bundle verify taken
     error: `taken` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
 
-    hint: `run-evals bundle SUITE -o DIR` makes one
+    hint: `run-evals bundle SUITE -o DIR` creates one
 
     $ run-evals bundle verify taken --sha256 1a2b3c
     error: invalid value '1a2b3c' for '--sha256 <DIGEST>': a SHA-256 has 64 lower-case hexadecimal digits
@@ -761,7 +761,7 @@ fn evaluate_and_rollouts() {
     $ run-evals evaluate summarize
     error: `targets.yaml` is in the evaluated repository, so a commit could redirect the API keys
 
-    hint: keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can write to the checked-out branch
+    hint: keep the targets file elsewhere and pass it with `--targets FILE`; passing this one trusts everyone who can write to the checked-out branch
 
     $ run-evals evaluate summarize --replicates 1000
     error: invalid value '1000' for '--replicates <N>': replicates: a whole number from 1 to 100
@@ -782,7 +782,7 @@ fn evaluate_and_rollouts() {
     For more information, try '--help'.
 
     $ run-evals rollout run --dataset rows.jsonl
-    error: there is no event: `GITHUB_EVENT_PATH` is not set
+    error: no event: `GITHUB_EVENT_PATH` is not set
 
     hint: `rollout run` is a step of a workflow with `on: workflow_dispatch`
 
@@ -823,9 +823,9 @@ fn serve() {
     let transcript = mistakes.transcript.replace(&port.to_string(), "[port]");
     assert_snapshot!(transcript.replace(&(port + 1).to_string(), "[port + 1]"), @r"
     $ run-evals serve
-    error: nothing to serve: no library of skills
+    error: nothing to serve: no skill library
 
-    hint: name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
+    hint: pass a clone: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
 
     $ run-evals serve --studio --listen 8080
     error: invalid value '8080' for '--listen <ADDRESS>': expected an IP address and a port, for example `127.0.0.1:8080`
@@ -833,9 +833,9 @@ fn serve() {
     For more information, try '--help'.
 
     $ run-evals serve --studio --listen 0.0.0.0:8080
-    error: without TLS, `0.0.0.0:8080` would send tokens in the clear
+    error: without TLS, clients of `0.0.0.0:8080` would send tokens in cleartext
 
-    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
+    hint: pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
 
     $ run-evals serve --studio --tls-cert cert.pem
     error: the following required arguments were not provided:
@@ -858,9 +858,9 @@ fn serve() {
     let no_token = Mistakes::new().fails(3, "serve --studio");
     assert_snapshot!(no_token.transcript, @r"
     $ run-evals serve --studio
-    error: no token for callers
+    error: no token for clients
 
-    hint: name a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; make one with `openssl rand -hex 32`
+    hint: pass a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; generate one with `openssl rand -hex 32`
     ");
 }
 
@@ -881,7 +881,7 @@ fn trigger_and_sweep() {
     $ run-evals trigger summarize --url https://evals.example.com
     error: no token for the service
 
-    hint: put it into the variable `RUN_EVALS_SERVE_TOKEN`, or name a file with `--auth-token-file`
+    hint: set `RUN_EVALS_SERVE_TOKEN`, or pass a file with `--auth-token-file`
     ");
     let with_token = Mistakes::new()
         .env("RUN_EVALS_SERVE_TOKEN", "secret")
@@ -899,29 +899,29 @@ fn trigger_and_sweep() {
     hint: such as `https://evaluator.example.org`
 
     $ run-evals trigger summarize --url http://evals.example.com
-    error: the address of the service must be `https`: over `http` everybody on the way could read the token
+    error: the address of the service must be `https`: over `http`, others on the network could read the token
 
     hint: such as `https://evaluator.example.org`
 
     $ run-evals trigger --url https://evals.example.com
     error: no skill and no push to evaluate
 
-    hint: name a skill, or a push with `--before` and `--after`
+    hint: pass a skill, or a push with `--before` and `--after`
 
     $ run-evals trigger --url https://evals.example.com --after main
     error: `--after` is not a commit: `main`: a commit has 40 lower-case hexadecimal digits
 
-    hint: name a skill, or a push with `--before` and `--after`
+    hint: pass a skill, or a push with `--before` and `--after`
 
     $ run-evals sweep --url https://evals.example.com
-    error: no skill library is named
+    error: no skill library
 
-    hint: name it with `--repo <owner>/<name>`
+    hint: pass it with `--repo <owner>/<name>`
 
     $ run-evals sweep --url https://evals.example.com --repo skills
     error: `skills` is not a repository
 
-    hint: repositories are named `<owner>/<name>`
+    hint: write the repository as `<owner>/<name>`
 
     $ run-evals sweep --url https://evals.example.com --since yesterday
     error: invalid value 'yesterday' for '--since <DURATION>': expected a duration such as `90s`, `10m`, `1h` or `500ms`
@@ -944,17 +944,17 @@ fn sync() {
         .fails(2, "sync --offline");
     assert_snapshot!(mistakes.transcript, @r"
     $ run-evals sync --registry benchmarks.yaml
-    error: name the benchmarks to sync, or all of them with `--all`
+    error: name the benchmarks to sync, or use `--all`
 
     hint: there are `refunds`
 
     $ run-evals sync --registry benchmarks.yaml refund
-    error: there is no benchmark `refund` in `[dir]/benchmarks.yaml`
+    error: no benchmark `refund` in `[dir]/benchmarks.yaml`
 
     hint: did you mean `refunds`?
 
     $ run-evals sync --registry benchmarks.yaml invoices
-    error: there is no benchmark `invoices` in `[dir]/benchmarks.yaml`
+    error: no benchmark `invoices` in `[dir]/benchmarks.yaml`
 
     hint: there are `refunds`
 
@@ -981,7 +981,7 @@ fn init_and_completions() {
     $ run-evals init suite.eval.yaml
     error: `suite.eval.yaml` is a file, not a directory
 
-    hint: name the directory of the project, for example `run-evals init evals`
+    hint: pass the project directory, for example `run-evals init evals`
 
     $ run-evals completions
     error: the following required arguments were not provided:
@@ -1019,12 +1019,12 @@ fn inputs_of_the_action() {
     error: unknown `mode: serve`, expected one of `eval`, `dispatch`, `collect`, `run`, `report`, `grade`, `bundle`, `evaluate`, `trigger`, `sweep`, `sync`, `rollout-run`, `rollout-dispatch`
 
     $ with: { mode: eval, suit: suite.eval.yaml }
-    error: `mode: eval` takes no input `suit`
+    error: `mode: eval` has no input `suit`
 
     hint: did you mean `suite`?
 
     $ with: { mode: collect, suite: suite.eval.yaml }
-    error: `mode: collect` takes no input `suite`
+    error: `mode: collect` has no input `suite`
 
     hint: it is an input of `mode: eval`, `mode: dispatch`, `mode: grade`, `mode: bundle`
 

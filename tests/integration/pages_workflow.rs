@@ -36,7 +36,7 @@ fn the_union_and_the_pages_are_written_after_a_merge() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    // `actions/upload-pages-artifact` uploads `_site` unless it is told otherwise.
+    // `actions/upload-pages-artifact` uploads `_site` by default.
     let site = checkout.join("_site");
     let union = std::fs::read_to_string(site.join("leaderboard.json")).unwrap();
     let args = ["leaderboard", "merge", "-q", "checkout/leaderboard"];

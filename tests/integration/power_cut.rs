@@ -1,4 +1,4 @@
-//! After a power cut nothing is lost or stuck: `eval` is cut off at random moments, and the same command resumes.
+//! After a power cut nothing is lost or stuck: `eval` is interrupted at random moments, and the same command resumes.
 //!
 //! What may be paid twice: the calls in flight, and the answers since the last sync of the journal, which is synced
 //! four times a second.

@@ -158,7 +158,7 @@ fn changes_of_the_suite_are_reported() {
     insta::assert_snapshot!(output.stderr, @r"
     error: the run has responses of `b`, which `suite.eval.yaml` does not have
 
-    hint: name the suite with `--suite`; `--output DIR` writes the scores of the other tests to another directory
+    hint: pass the suite with `--suite`; `--output DIR` writes the scores of the other tests to another directory
     ");
     let output = workspace.run(&["grade", "--fail-on", "never", "-o", "out"]).expect(0);
     assert!(output.stderr.contains("the responses of `b` are left out"), "{}", output.stderr);
@@ -170,9 +170,9 @@ fn mistakes_name_the_way_out() {
     let workspace = Workspace::new();
     let output = workspace.run(&["grade"]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
-    error: there is no run yet in this directory
+    error: no runs in this directory yet
 
-    hint: `run-evals eval` makes one
+    hint: `run-evals eval` creates one
     ");
     let output = workspace.run(&["grade", "nowhere"]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
@@ -185,7 +185,7 @@ fn mistakes_name_the_way_out() {
     insta::assert_snapshot!(output.stderr, @r"
     error: no run: `old` has no readable `run.json`
 
-    hint: name a results directory of `run-evals eval`, or a run that `run-evals runs` lists
+    hint: pass a results directory of `run-evals eval`, or a run from `run-evals runs`
     ");
     workspace.run(&["init"]).expect(0);
     workspace.run(&["eval", "--fail-on", "never"]).expect(0);
@@ -205,7 +205,7 @@ fn results_from_elsewhere_do_not_choose_the_suite() {
     let workspace = workspace(&llm);
     let mark = workspace.path("was-run");
     workspace.run(&["eval", "suite.eval.yaml", "--output", "out"]).expect(4);
-    // Results that came as an artifact, with a suite of their own.
+    // Results from an artifact, with their own suite.
     std::fs::rename(workspace.path("out"), workspace.path("art")).unwrap();
     let mut record: serde_json::Value = serde_json::from_str(&workspace.read("art/run.json")).unwrap();
     record["suite"] = "art/evil.eval.yaml".into();
@@ -216,7 +216,7 @@ fn results_from_elsewhere_do_not_choose_the_suite() {
         format!("tests:\n  - {{id: a, input: x, assertions: [{{type: code-grader, command: {command}}}]}}\n"),
     );
     let stderr = workspace.run(&["grade", "art"]).expect(3).stderr;
-    assert!(stderr.contains("hint: name the suite with `--suite FILE`"), "{stderr}");
+    assert!(stderr.contains("hint: pass the suite with `--suite FILE`"), "{stderr}");
     // A directory called `latest` is not the newest run.
     std::fs::rename(workspace.path("art"), workspace.path("latest")).unwrap();
     workspace.run(&["grade"]).expect(3);

@@ -104,12 +104,12 @@ fn an_unwritable_replay_file_is_reported_before_any_call() {
     assert_snapshot!(run("evals", 3), @r"
     error: `evals` is a directory
 
-    hint: `--replay-out` names the file for the fixtures, for example `replay.jsonl`
+    hint: `--replay-out` takes the file for the fixtures, for example `replay.jsonl`
     ");
     assert_snapshot!(run("nowhere/replay.jsonl", 3), @r"
-    error: `nowhere` is no directory
+    error: `nowhere` is not a directory
 
-    hint: make it first: `--replay-out` puts a file into it
+    hint: create it first: `--replay-out` writes a file into it
     ");
     // A failing command leaves the earlier file unchanged.
     workspace.write("targets.yaml", "targets: []\n");

@@ -115,7 +115,7 @@ fn a_request_can_choose_only_models_that_the_target_allows() {
     workspace.write("requests.jsonl", format!("{request}\n"));
     workspace.write_target(&llm.base_url(), "");
     let output = workspace.dispatch(&[]).expect(3);
-    assert!(output.stderr.contains("chooses the model `dearest`"), "{}", output.stderr);
+    assert!(output.stderr.contains("selects the model `dearest`"), "{}", output.stderr);
     assert_eq!(llm.counter("requests"), 0);
     workspace.write_target(
         &llm.base_url(),
@@ -245,9 +245,9 @@ fn the_same_batch_id_with_other_requests_is_rejected() {
     let output = workspace.dispatch(&["--batch-id", "b1"]).expect(3);
     insta::with_settings!({filters => vec![(r"[0-9a-f]{64}", "[sha256]")]}, {
         insta::assert_snapshot!(output.stderr, @r"
-        error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+        error: another batch already has the id `b1`: its digest is [sha256], the new one's is [sha256]
 
-        hint: choose another `--batch-id`, or leave it out to get a new one
+        hint: choose another `--batch-id`, or omit it to get a new one
         ");
     });
     assert_eq!(workspace.rows("out/responses.jsonl").len(), 2, "the earlier results are untouched");

@@ -37,7 +37,7 @@ fn a_test_that_matches_no_target_is_rejected() {
     insta::assert_snapshot!(output.stderr, @r"
     error: test `b` would run nowhere: its `execution.targets` names `two`, the suite runs on `one`
 
-    hint: name one of the suite's targets, or choose with `--target`
+    hint: use one of the suite's targets, or choose with `--target`
     ");
     workspace.run(&["eval", "suite.eval.yaml", "--target", "two", "--output", "out", "--no-grade"]).expect(0);
     assert_eq!(workspace.rows("out/responses.jsonl").len(), 2, "the command line chooses for all tests");
@@ -92,7 +92,7 @@ fn a_suite_cannot_refer_to_a_key() {
      3 |     input: repeat ${{ LLM_KEY }}
        |            ^^^^^^^^^^^^^^^^^^^^^
 
-    hint: a key belongs in `api_key` of a target alone; a variable that holds none needs another name
+    hint: keys belong only in a target's `api_key`; rename the variable if it holds no key
     ");
     assert_eq!(llm.counter("requests"), 0);
 }

@@ -29,7 +29,7 @@ fn ids(workspace: &Workspace, dir: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_directory_stands_for_its_suites() {
+fn a_directory_means_all_its_suites() {
     let workspace = workspace();
     let output = workspace.run(&["eval", "a.eval.yaml", "more", "-o", "out"]).expect(0);
     let suites: Vec<&str> = output.stderr.lines().filter(|line| line.starts_with("suite ")).collect();
@@ -100,10 +100,10 @@ fn a_filter_without_a_match_names_the_tests() {
     insta::assert_snapshot!(workspace.run(&["eval", "empty"]).expect(3).stderr, @r"
     error: no suite in `empty`: it has no `*.eval.yaml` and no `EVAL.yaml`
 
-    hint: name a suite, or a directory that has one
+    hint: pass a suite, or a directory that has one
     ");
     insta::assert_snapshot!(message(&["eval", ".", "--batch-id", "b1"]), @r"
-    error: `--batch-id` is for one suite, and there are several
+    error: `--batch-id` supports only one suite
 
     hint: name one suite
     ");

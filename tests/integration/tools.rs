@@ -18,7 +18,7 @@ tests:
   - { id: no-tools, input: 'call get_weather {"city": "Paris"}', tools: [], assertions: [] }
 "#;
 
-/// A workspace with the suite and a model that calls the tool which it is asked to call.
+/// A workspace with the suite and a model that calls the requested tool.
 fn workspace(llm: &MockLlm, target: &str) -> Workspace {
     let workspace = Workspace::new();
     workspace.write("s.eval.yaml", SUITE);

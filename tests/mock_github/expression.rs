@@ -155,7 +155,7 @@ impl Parser<'_> {
                 .unwrap_or(self.rest.len());
             let (number, rest) = self.rest.split_at(end);
             self.rest = rest;
-            return serde_json::from_str(number).map_err(|_| format!("`{number}` is no number"));
+            return serde_json::from_str(number).map_err(|_| format!("`{number}` is not a number"));
         }
         let name = self.name();
         if name.is_empty() {

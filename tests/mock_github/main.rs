@@ -73,7 +73,7 @@ fn failed(error: &anyhow::Error) -> ExitCode {
 }
 
 async fn serve(mut options: Options) -> anyhow::Result<()> {
-    std::fs::create_dir_all(&options.dir).context("cannot make the directory")?;
+    std::fs::create_dir_all(&options.dir).context("cannot create the directory")?;
     options.dir = options.dir.canonicalize()?;
     let main = bind(options.port)?;
     let results = bind(options.results_port)?;

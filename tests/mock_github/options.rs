@@ -13,7 +13,7 @@ pub(crate) struct Options {
     /// Where repositories and the files of runs are kept.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: PathBuf,
-    /// Speaks TLS with a CA of its own, and has the paths of a GitHub Enterprise Server.
+    /// Uses TLS with a private CA, and the paths of a GitHub Enterprise Server.
     #[arg(long)]
     pub(crate) tls: bool,
     /// The port of API and git; 0 takes a free one.
@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// What one second of the simulated waits between SIGINT, SIGTERM and SIGKILL takes, in milliseconds.
     #[arg(long, default_value_t = 1000)]
     pub(crate) second_ms: u64,
-    /// How far its clock is ahead of this machine's, in seconds; negative where it is behind.
+    /// How far its clock is ahead of this machine's, in seconds; negative if it is behind.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) clock_offset_seconds: i64,
     /// Ends when stdin is closed.

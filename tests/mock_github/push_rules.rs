@@ -1,4 +1,4 @@
-//! The push rules of GitHub, and pushes of others that come first.
+//! GitHub's push rules, and concurrent pushes that come first.
 
 use crate::git::Bare;
 use crate::pkt_line::Update;

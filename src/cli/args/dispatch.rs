@@ -7,7 +7,7 @@ use clap::Args;
 use super::{WorkArgs, examples};
 use crate::model::BatchId;
 
-/// The generated one would show only one of the ways.
+/// The generated one would show only one of the forms.
 const DISPATCH_USAGE: &str = "\
 run-evals dispatch [OPTIONS] <SUITE>
        run-evals dispatch [OPTIONS] --requests <FILE>

@@ -38,13 +38,13 @@ pub struct EvalArgs {
     /// Also write the responses for AgentV's `provider: replay`
     #[arg(long, value_name = "FILE", help_heading = "Output", hide_short_help = true)]
     pub replay_out: Option<PathBuf>,
-    /// What is told of the scores.
+    /// How to report the scores.
     #[command(flatten)]
     pub report: ReportArgs,
 }
 
 impl EvalArgs {
-    /// Which tests run, and how often.
+    /// Which tests run, and how many trials.
     pub(in crate::cli) fn choice(&self) -> TestChoice {
         TestChoice { filter: self.filter.clone(), trials: self.trials, may_be_empty: false }
     }

@@ -42,7 +42,7 @@ pub struct GradeArgs {
     /// Where to.
     #[command(flatten)]
     pub output: OutputArgs,
-    /// What is told of the scores.
+    /// How to report the scores.
     #[command(flatten)]
     pub report: ReportArgs,
 }

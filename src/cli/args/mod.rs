@@ -1,4 +1,4 @@
-//! The options, each defined once: those of a command in the file of its name. The action's inputs are turned into these by `action`.
+//! The options, each defined once, in the file of its command. `action` turns the action's inputs into these.
 
 mod adapter;
 mod bundle;
@@ -79,7 +79,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Whether AgentV has called the command: what it prints becomes part of a result, in which there is room for one line.
+    /// Whether AgentV called the command: its output becomes part of a result, which has room for one line.
     pub fn is_for_agentv(&self) -> bool {
         match &self.command {
             Command::Adapter(_) => true,
@@ -109,7 +109,7 @@ impl Cli {
         }
     }
 
-    /// Whether the command has a log of its own, and starts it itself.
+    /// Whether the command starts its own log.
     pub fn keeps_a_log(&self) -> bool {
         matches!(self.command, Command::Serve(_))
     }

@@ -1,4 +1,4 @@
-//! The options of `report`, which `eval` takes too.
+//! The options of `report`, which `eval` also has.
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct ReportCommandArgs {
     pub format: Format,
 }
 
-/// What is told of results, where, and when that is a failure.
+/// What to report, where, and what counts as a failure.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Report")]
 pub struct ReportArgs {

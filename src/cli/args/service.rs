@@ -1,4 +1,4 @@
-//! How the evaluation service is reached: what `trigger` and `sweep` take alike.
+//! How to reach the evaluation service: options that `trigger` and `sweep` share.
 
 use std::path::PathBuf;
 use std::time::Duration;

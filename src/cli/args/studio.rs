@@ -1,4 +1,4 @@
-//! The options of the page that `serve` has for people.
+//! The options of the web page that `serve` provides.
 
 use std::path::PathBuf;
 

@@ -19,7 +19,7 @@ use crate::util::regular_file;
 
 const SUITE: &str = "suite.eval.yaml";
 const IGNORE: &str = ".gitignore";
-/// Results, and the exchange with prompts and responses.
+/// The directory of results and of the exchange, which contain prompts and responses.
 const IGNORED: &str = ".run-evals/";
 
 pub(super) async fn init(args: InitArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -62,7 +62,8 @@ fn choice(args: &InitRunnerArgs) -> Result<(&'static ProviderKind, Option<Keyles
     let found = Vendor::find(name).and_then(|vendor| Some((ProviderKind::find(vendor.provider())?, vendor)));
     let Some((provider, vendor)) = found else {
         let known: Vec<&str> = Vendor::ALL.iter().map(|(name, _)| *name).collect();
-        let failure = Failure::new(Exit::Usage, format!("`{}` exchanges no identities", printable(name)));
+        let failure =
+            Failure::new(Exit::Usage, format!("`{}` does not support identity tokens", printable(name)));
         return Err(failure.hint(format!("`--keyless` takes one of {}", known.join(", "))));
     };
     Ok((provider, Some(Keyless::new(vendor, args.id.clone())?)))
@@ -76,7 +77,7 @@ fn unknown_provider(name: &str) -> Failure {
     }
     let known = PROVIDERS.iter().filter(|kind| setup::is_supported(kind));
     let known: Vec<&str> = known.map(|kind| kind.name).collect();
-    let failure = Failure::new(Exit::Usage, format!("there is no provider `{}`", printable(name)));
+    let failure = Failure::new(Exit::Usage, format!("unknown provider `{}`", printable(name)));
     failure.hint(format!("`--provider` takes one of {}", known.join(", ")))
 }
 
@@ -84,7 +85,7 @@ fn project(args: &InitArgs, display: &Display) -> anyhow::Result<Exit> {
     let dir = &args.dir;
     if dir.is_file() {
         return Err(Failure::new(Exit::Usage, format!("`{}` is a file, not a directory", dir.display()))
-            .hint("name the directory of the project, for example `run-evals init evals`")
+            .hint("pass the project directory, for example `run-evals init evals`")
             .into());
     }
     fs::create_dir_all(dir).with_context(|| format!("cannot create the directory `{}`", dir.display()))?;
@@ -101,7 +102,7 @@ fn project(args: &InitArgs, display: &Display) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Whether the file was written; one that exists, as a link too, is kept.
+/// Writes a file unless it exists (also as a link); returns whether it did.
 fn write_new(path: &Path, text: &str, display: &Display) -> anyhow::Result<bool> {
     let shown = path.display();
     match OpenOptions::new().write(true).create_new(true).open(path) {

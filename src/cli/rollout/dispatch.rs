@@ -12,7 +12,7 @@ use crate::model::{Exit, Failure, RemoteTarget, Secret, Target, printable};
 use crate::rollout::dispatch::{DispatchOptions, DispatchProgress, dispatch as run, is_finished, read_rows};
 use crate::rollout::{Endpoint, KEY, check_base_url};
 
-/// Where the key of the tracing endpoint may stand; the first two are Eval Protocol's.
+/// The variables for the tracing endpoint's key; the first two are Eval Protocol's.
 const KEYS: [&str; 3] = ["EP_REMOTE_API_KEY", "FIREWORKS_API_KEY", KEY];
 const USUAL_CONCURRENCY: usize = 20;
 
@@ -85,11 +85,11 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
         let left = count - done.rows.len();
         let failure = Failure::new(
             Exit::Incomplete,
-            format!("interrupted: {left} rows are left, and their runs go on"),
+            format!("interrupted: {left} rows are left, and their runs continue"),
         );
         return Err(match &args.output {
             Some(_) => failure.hint("the same command resumes"),
-            None => failure.hint("with `--output FILE` the next command could go on where this one was"),
+            None => failure.hint("with `--output FILE` the next command could resume"),
         }
         .into());
     }
@@ -115,9 +115,7 @@ fn remote_target(targets: &TargetsFile, name: &str, env: &Env) -> anyhow::Result
         Target::Remote(target) => Ok(*target),
         Target::Runner(target) => {
             let message = format!("target `{}` is a model, not a runner repository", target.name);
-            Err(Failure::config(message)
-                .hint("choose a target with `provider: github-actions` with `--target`")
-                .into())
+            Err(Failure::config(message).hint("choose a target with `provider: github-actions`").into())
         }
     }
 }

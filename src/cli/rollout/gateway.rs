@@ -12,7 +12,7 @@ use crate::rollout::gateway::{Gateway, GatewayOptions};
 
 const DAY: Duration = Duration::from_hours(24);
 
-/// The gateway that the command line asks for, if it does.
+/// The gateway of the command line, if there is one.
 pub(in crate::cli) fn gateway(
     args: &ServeArgs,
     (cwd, env): (&Path, &Env),

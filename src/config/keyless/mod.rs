@@ -1,15 +1,15 @@
-//! The vendor's half of keyless authentication, as text to copy: what to register, and which claims to bind it to.
+//! The vendor side of keyless authentication, as text to copy: what to register, and which claims to bind.
 
 /// The environment of the job in our workflows.
 pub const ENVIRONMENT: &str = "run-evals";
 /// The workflow of a keyless runner repository.
 pub const WORKFLOW: &str = include_str!("../../../workflows/run-evals-keyless.yml");
-/// Part of every value in `targets.yaml` that the vendor has yet to give.
+/// Part of every `targets.yaml` value that the vendor has not issued yet.
 pub const PLACEHOLDER: &str = "REPLACE_ME";
 /// Repositories that are created, renamed or transferred from this day on have immutable subjects.
 const IMMUTABLE_SINCE: jiff::civil::Date = jiff::civil::date(2026, 7, 15);
 
-/// A vendor that exchanges identities.
+/// A vendor that accepts identity tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Vendor {
     OpenAi,
@@ -29,7 +29,7 @@ impl Vendor {
         ("gcp", Self::Gcp),
     ];
 
-    /// A vendor by its name, or by that of its provider.
+    /// Finds a vendor by its name or its provider's name.
     pub fn find(name: &str) -> Option<Self> {
         let named = Self::ALL.iter().find(|(known, _)| *known == name);
         named.map(|(_, vendor)| *vendor).or_else(|| Self::of_provider(name))
@@ -56,7 +56,7 @@ impl Vendor {
         }
     }
 
-    /// The keys of a target besides `auth`, with their example values; one without must be given.
+    /// The keys of a target besides `auth`, with example values; a key without one is required.
     pub fn settings(self) -> &'static [(&'static str, Option<&'static str>)] {
         match self {
             Self::Aws => &[("region", Some("us-east-1"))],
@@ -65,7 +65,7 @@ impl Vendor {
         }
     }
 
-    /// The keys of `auth.github_oidc` that a target needs, with what they are until the vendor gives them.
+    /// The required keys of `auth.github_oidc`, with placeholders for what the vendor issues.
     pub fn ids(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::OpenAi => &[("identity_provider_id", PLACEHOLDER), ("service_account_id", PLACEHOLDER)],
@@ -98,13 +98,13 @@ impl Vendor {
 /// The job that a vendor trusts.
 #[derive(Debug, Clone)]
 pub struct Job<'a> {
-    /// Who signs the tokens; on github.com [`Job::ISSUER`].
+    /// The issuer of the tokens; on github.com [`Job::ISSUER`].
     pub issuer: &'a str,
     /// `owner/name` of the runner repository, and the ids of both.
     pub repository: &'a str,
     pub owner_id: String,
     pub repository_id: String,
-    /// Whether its subjects have ids.
+    /// Whether its subject contains ids.
     pub has_immutable_subject: bool,
     pub default_branch: &'a str,
 }
@@ -113,7 +113,7 @@ impl Job<'_> {
     #[cfg(test)]
     const ISSUER: &'static str = "https://token.actions.githubusercontent.com";
 
-    /// Whether the subjects of a repository that was created then have ids. An older one has them after a rename or transfer.
+    /// Whether a repository created at this time has ids in its subject. Older ones get them after a rename or transfer.
     pub fn is_immutable(created_at: Option<jiff::Timestamp>) -> bool {
         let date = created_at.map(|at| at.to_zoned(jiff::tz::TimeZone::UTC).date());
         date.is_none_or(|date| date >= IMMUTABLE_SINCE)
@@ -129,7 +129,7 @@ impl Job<'_> {
         }
     }
 
-    /// The workflow of the job, as its tokens name it.
+    /// The job's workflow, as its tokens name it.
     fn job_workflow_ref(&self) -> String {
         let Self { repository, default_branch, .. } = self;
         format!("{repository}/.github/workflows/run-evals.yml@refs/heads/{default_branch}")
@@ -177,7 +177,7 @@ mod tests {
         assert!(created("2026-07-15T00:00:00Z") && !created("2026-07-14T23:59:59Z"));
     }
 
-    /// The page has every set-up, for an invented repository; what it shows as `targets.yaml` is one.
+    /// The page has every setup, for an invented repository; each `targets.yaml` it shows is valid.
     #[test]
     fn the_page_has_every_set_up() {
         let page =

@@ -13,7 +13,7 @@ use crate::model::{Digest, SkillName, SkipReason, Skipped};
 const MOST_CASES: usize = 2_000;
 const MOST_BYTES: u64 = 4 << 20;
 const MOST_METADATA: u64 = 256 << 10;
-/// What stands in a commit for a file that git-lfs keeps elsewhere.
+/// The beginning of a git-lfs pointer file.
 const LFS: &str = "version https://git-lfs.github.com/spec/";
 
 /// All cases, by name.
@@ -24,7 +24,7 @@ pub(super) struct Cases {
     pub(super) digest: Option<Digest>,
 }
 
-/// What a case has for an answer.
+/// Which kinds of expected answers a case has.
 struct Answers {
     json: Option<Value>,
     markdown: Option<String>,
@@ -35,7 +35,7 @@ fn folder(name: &SkillName) -> String {
     format!("components/{name}/evals/cases")
 }
 
-/// Whether expected answers are markdown, where nothing but the cases can tell.
+/// Whether expected answers are markdown, if nothing else defines the format.
 pub(super) fn expect_markdown(library: &Library, name: &SkillName) -> bool {
     let folder = folder(name);
     let has = |file: &str| {
@@ -105,7 +105,7 @@ struct Reader<'l> {
 }
 
 impl Reader<'_> {
-    /// The case, or why it cannot be run; nothing where a mistake was noted.
+    /// The case, or why it cannot run; `None` if an error was recorded.
     fn case(
         &self,
         id: &str,
@@ -160,7 +160,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The keys that mean something here; authors have many others.
+    /// The keys that run-evals reads; authors have many others.
     fn known_metadata(root: &Node, problems: &mut Problems) -> (Option<Value>, Option<String>) {
         if root.is_null() {
             return (None, None);
@@ -177,7 +177,7 @@ impl Reader<'_> {
             && !is_inside(path)
         {
             let hint = "write a path from the top of the data sets, with `/` and without `..`";
-            problems.error_with_hint(&node.span, "`dataset_file` leads out of the data sets", hint);
+            problems.error_with_hint(&node.span, "`dataset_file` points outside the data sets", hint);
             return (None, None);
         }
         (inputs.map(Node::to_json), path.map(str::to_owned))
@@ -189,7 +189,7 @@ impl Reader<'_> {
         Answers { json, markdown }
     }
 
-    /// The input, with the file of the data sets that it came from; nothing where a mistake was noted.
+    /// The input, and the data-set file it came from; `None` if an error was recorded.
     fn input(
         &self,
         dataset_file: Option<String>,

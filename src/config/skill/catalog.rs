@@ -1,4 +1,4 @@
-//! `component_catalog.json`: what the answers of a skill are, and which part of a schema describes them.
+//! `component_catalog.json`: the format of a skill's answers, and which part of a schema describes them.
 
 use std::sync::Arc;
 
@@ -12,26 +12,27 @@ use crate::model::SkillName;
 const PATH: &str = "component_catalog.json";
 const MOST_BYTES: u64 = 16 << 20;
 
-/// What the catalog says of a skill; all of it may be missing.
+/// The catalog's entry for a skill; every field is optional.
 #[derive(Debug, Default)]
 pub(super) struct Contract {
-    /// What the answers are.
+    /// The format of the answers.
     pub(super) format: Option<OutputFormat>,
-    /// The file of the schema, from the top of the library.
+    /// The schema file, relative to the library.
     pub(super) schema_path: Option<String>,
     /// The part of it that describes answers, as `#/…`.
     pub(super) entrypoint: Option<String>,
-    /// Where messages about the contract point to.
+    /// Where messages about the contract point.
     pub(super) span: Option<Span>,
 }
 
-/// Looks the skill up; no catalog, or no entry in it, says nothing.
+/// Finds the skill; without a catalog or an entry, every field is empty.
 pub(super) fn read(library: &Library, name: &SkillName, problems: &mut Problems) -> Contract {
     let Some(source) = library.text(PATH, MOST_BYTES, problems) else { return Contract::default() };
     let Some(catalog) = json(&source, problems) else { return Contract::default() };
     let entries = catalog["components"].as_array().map_or(&[][..], Vec::as_slice);
     let Some(entry) = entries.iter().find(|entry| entry["slug"] == name.as_str()) else {
-        let message = format!("the catalog does not know `{name}`: its answers are guessed from its files");
+        let message =
+            format!("the catalog has no entry for `{name}`: its answer format is inferred from its files");
         problems.warning(&Span { width: 1, ..Span::of_line(&source, 1) }, message, None);
         return Contract::default();
     };
@@ -72,7 +73,7 @@ fn format(value: &Value, span: &Span, problems: &mut Problems) -> Option<OutputF
     }
 }
 
-/// The entry point of answers: the schema may describe the input as well, and list it first.
+/// The entry point of the answers: the schema may also describe the input, and list it first.
 fn entrypoint(value: &Value, span: &Span, problems: &mut Problems) -> Option<String> {
     let listed: Vec<&str> = match value {
         Value::Null => Vec::new(),

@@ -1,18 +1,18 @@
-//! How much work a schema can be: a few lines that each refer twice to the next are more than any machine can do.
+//! Bounds the work of a schema: a few lines that each refer twice to the next one can exceed any machine.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// How often one value may be looked at, on any way into an answer.
+/// How often one value may be checked, on any path through the schema.
 const MOST_LOOKS: u64 = 100_000;
-/// How deep schemas may lie in one another, references followed.
+/// The deepest nesting of schemas, with references followed.
 const DEEPEST: usize = 400;
 
-/// Keywords that look at the same value again: a schema, a list of them, or a mapping of names to them.
+/// Keywords that check the same value again: a schema, a list of them, or a mapping of names to them.
 const SAME: [&str; 9] =
     ["allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"];
-/// Keywords that look at one part of the value, of which each may be that one.
+/// Keywords that check one part of the value; each may check the same part.
 const PARTS: [&str; 9] = [
     "patternProperties",
     "additionalProperties",
@@ -24,10 +24,10 @@ const PARTS: [&str; 9] = [
     "contains",
     "contentSchema",
 ];
-/// Keywords of whose schemas one part of the value meets one.
+/// Keywords of which only one schema checks each part of the value.
 const CHOICES: [&str; 2] = ["properties", "prefixItems"];
 
-/// Refuses a bundled schema that is too much work.
+/// Refuses a bundled schema that needs too much work.
 pub(super) fn check(schema: &Value) -> Result<(), String> {
     let mut count = Count { root: schema, known: BTreeMap::new() };
     match count.reference("#", 0) {
@@ -41,13 +41,13 @@ pub(super) fn check(schema: &Value) -> Result<(), String> {
 
 struct Count<'s> {
     root: &'s Value,
-    /// The count of each reference; one look for those that are being counted: they lead back to themselves, and how often they
-    /// are followed is up to the answer.
+    /// The count of each reference. One that is still being counted counts once: it is recursive, and the answer decides how
+    /// often it is followed.
     known: BTreeMap<String, u64>,
 }
 
 impl<'s> Count<'s> {
-    /// How often a schema looks at one value and, at most, at one part of each part of it; nothing where it is too deep.
+    /// How often a schema checks one value and, at most, one part of each part of it; `None` if it is too deep.
     fn schema(&mut self, schema: &'s Value, depth: usize) -> Option<u64> {
         if depth > DEEPEST {
             return None;
@@ -79,7 +79,7 @@ impl<'s> Count<'s> {
         }
     }
 
-    /// The count of what a reference within the bundle leads to.
+    /// The count of a reference within the bundle.
     fn reference(&mut self, reference: &str, depth: usize) -> Option<u64> {
         if let Some(looks) = self.known.get(reference) {
             return Some(*looks);
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
 
-    /// Definitions of which each refers to the next, in this way.
+    /// Definitions, each linked to the next by `link`.
     fn chain(levels: usize, link: impl Fn(Value) -> Value) -> Value {
         let mut defs = serde_json::Map::new();
         for level in 0..levels {
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn exponential_work_is_rejected() {
         let same = |next: Value| json!({"allOf": [next.clone(), next]});
-        // The same for the parts of the value: an answer can be as deep as the schema requires.
+        // The same for parts of the value: an answer can be as deep as the schema requires.
         let part = |next: Value| {
             let one = json!({"properties": {"a": next}});
             json!({"anyOf": [one.clone(), one]})
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn large_and_recursive_schemas_are_accepted() {
-        // For one value, many properties are no more work than one.
+        // For one value, many properties cost no more than one.
         let wide = |next: Value| {
             let names = (0..20).map(|name| (format!("p{name}"), next.clone()));
             json!({"type": "object", "properties": names.collect::<serde_json::Map<_, _>>()})

@@ -1,4 +1,4 @@
-//! Files of a clone that somebody else wrote: read by relative paths that can lead nowhere else.
+//! Files of an untrusted clone, read by relative paths that cannot leave it.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub(super) struct Library {
     root: PathBuf,
 }
 
-/// Reads a file of the data sets by its path, so many bytes at most; nothing where there is none.
+/// Reads a data-set file by its path, up to a number of bytes; `None` if it does not exist.
 pub type ReadData<'d> = dyn Fn(&str, u64) -> Result<Option<Vec<u8>>, Refused> + 'd;
 
 /// Why a path is not read.
@@ -24,20 +24,20 @@ pub enum Refused {
     Path,
     /// It, or a folder on the way, is a link.
     Link,
-    /// It is a folder or worse.
+    /// It is not a regular file.
     NoFile,
     /// It is larger than this.
     TooLarge(u64),
-    /// The system says no.
+    /// The system returned an error.
     Failed(String),
 }
 
 impl Refused {
-    /// What is wrong with the path.
+    /// The problem with the path, for messages.
     pub(super) fn explain(&self, path: &str) -> String {
         match self {
             Self::Path => format!("`{path}` is not a relative path inside the clone"),
-            Self::Link => format!("`{path}` is a link or lies behind one; links are not followed"),
+            Self::Link => format!("`{path}` is a link or is reached through one; links are not followed"),
             Self::NoFile => format!("`{path}` is not a file"),
             Self::TooLarge(most) => format!("`{path}` is larger than {most} bytes"),
             Self::Failed(error) => format!("cannot read `{path}`: {error}"),
@@ -50,11 +50,11 @@ impl Library {
         Self { root: root.to_path_buf() }
     }
 
-    /// The bytes of a file; nothing where there is none.
+    /// The bytes of a file; `None` if it does not exist.
     pub(super) fn read(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>, Refused> {
         let Some(full) = self.walk(path)? else { return Ok(None) };
         let failed = |error: std::io::Error| Refused::Failed(error.to_string());
-        // A pipe must not be waited for.
+        // Opening a pipe would block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let opened = rustix::fs::open(&full, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
         let file = std::fs::File::from(opened);
@@ -70,7 +70,7 @@ impl Library {
         if bytes.len() as u64 > most { Err(Refused::TooLarge(most)) } else { Ok(Some(bytes)) }
     }
 
-    /// The text of a file; mistakes are noted, also that it is not UTF-8.
+    /// The text of a file; records an error if it cannot be read or is not UTF-8.
     pub(super) fn text(&self, path: &str, most: u64, problems: &mut Problems) -> Option<Arc<Source>> {
         let bytes = match self.read(path, most) {
             Ok(bytes) => bytes?,
@@ -88,7 +88,7 @@ impl Library {
         }
     }
 
-    /// The names of the folders in a folder, sorted; links and names that are not UTF-8 are refused, files left out.
+    /// The names of the folders in a folder, sorted; rejects links and names that are not UTF-8, ignores files.
     pub(super) fn folders(&self, path: &str) -> Result<Vec<String>, Refused> {
         let Some(full) = self.walk(path)? else { return Ok(Vec::new()) };
         let failed = |error: std::io::Error| Refused::Failed(error.to_string());
@@ -107,7 +107,7 @@ impl Library {
         Ok(names)
     }
 
-    /// The path on the disk, every folder on the way looked at; nothing where there is none.
+    /// The path on disk, checking every folder on the way; `None` if it does not exist.
     fn walk(&self, path: &str) -> Result<Option<PathBuf>, Refused> {
         if !is_inside(path) {
             return Err(Refused::Path);
@@ -133,7 +133,7 @@ impl Library {
     }
 }
 
-/// Whether a path is relative, leads only downwards, and not into the clone's own `.git`.
+/// Whether a path is relative, never leads upwards, and does not enter the clone's `.git`.
 pub(super) fn is_inside(path: &str) -> bool {
     let legal = |part: &str| {
         !part.is_empty()
@@ -147,12 +147,12 @@ pub(super) fn is_inside(path: &str) -> bool {
         && path.split('/').all(legal)
 }
 
-/// The beginning of a file that could not be read.
+/// The start of a file that could not be read.
 pub(super) fn place(path: &str) -> Span {
     Span::of_line(&Arc::new(Source { path: path.into(), text: String::new() }), 1)
 }
 
-/// A JSON file; mistakes are noted where they are.
+/// A parsed JSON file; records errors at their position.
 pub(super) fn json(source: &Arc<Source>, problems: &mut Problems) -> Option<serde_json::Value> {
     match serde_json::from_str(&source.text) {
         Ok(value) => Some(value),

@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-/// The message: the input, and after it what the runtime adds.
+/// The message: the input, then the runtime inputs.
 pub(super) fn compose(input: &str, runtime_inputs: Option<&Value>) -> String {
     let Some(inputs) = runtime_inputs else { return input.to_owned() };
     let json = serde_json::to_string_pretty(inputs).unwrap_or_default();
     format!("{}\n\nRuntime inputs:\n\n```json\n{json}\n```\n", input.trim_end())
 }
 
-/// What `input.md` means: a file of headings around one fenced block of JSON is that block; any other file is itself.
+/// The input in `input.md`: if the file is headings around one fenced block of JSON, that block; otherwise the whole file.
 pub(super) fn of_markdown(text: &str) -> &str {
     single_block(text).unwrap_or(text)
 }
 
-/// The content of the only fenced block, where nothing but headings stands around it.
+/// The content of the only fenced block, if there are only headings around it.
 fn single_block(text: &str) -> Option<&str> {
     let mut found: Option<(usize, usize)> = None;
     let mut fence: Option<(&str, usize)> = None;

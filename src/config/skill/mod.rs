@@ -1,7 +1,7 @@
-//! A skill of a skill library: what its folder `components/<name>` says, with the catalog and the data sets beside it.
+//! A skill of a skill library: its folder `components/<name>`, with the catalog and the data sets.
 //!
-//! `library` opens files and never leaves the clone. `prompt` reads `prompt.md`, `catalog` what `component_catalog.json` says of
-//! the skill's answers, `schema` bundles its schema with those it refers to, `cases` reads the cases with what they point at
+//! `library` opens files and never leaves the clone. `prompt` reads `prompt.md`, `catalog` the skill's entry in
+//! `component_catalog.json`, `schema` bundles its schema with those it refers to, `cases` reads the cases with the files they name
 //! (`pointer`, `message`), `rules` reads `evals/scoring.yaml`, and `read` puts it together. `models` reads `.evaluator/models.yaml`,
 //! and `settings` `.evaluator/config.yaml`.
 
@@ -30,10 +30,10 @@ pub use self::prompt::skill_version;
 pub use self::read::SkillError;
 pub use self::settings::{Layout, LibrarySettings};
 
-/// A skill, ready to be evaluated.
+/// A skill, ready to evaluate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skill {
-    /// The folder of its component, which is its name everywhere.
+    /// The folder of its component; the skill's name everywhere.
     pub name: SkillName,
     /// The `version` of its prompt.
     pub version: SemVersion,
@@ -41,25 +41,25 @@ pub struct Skill {
     pub prompt_sha256: Digest,
     /// The digest of `system`.
     pub prompt_body_sha256: Digest,
-    /// The system message: what stands after `## Prompt`, without white space around it.
+    /// The system message: the text after `## Prompt`, trimmed.
     pub system: String,
-    /// What its answers are.
+    /// The format of its answers.
     pub format: OutputFormat,
-    /// The schema of its answers, which needs no other file.
+    /// The self-contained schema of its answers.
     pub schema: Option<Value>,
     /// How answers are compared.
     pub rules: FieldRules,
     /// The cases that can be run, by name.
     pub cases: Vec<SkillCase>,
-    /// Those that cannot, by name.
+    /// The cases that cannot, by name.
     pub skipped: Vec<Skipped>,
-    /// The digest of what the cases ask and expect.
+    /// The digest of the cases' inputs and expected answers.
     pub cases_sha256: Digest,
-    /// What works but is probably not meant, each with its line drawn.
+    /// Warnings, each with its source line.
     pub warnings: Vec<String>,
 }
 
-/// What the answers of a skill are.
+/// The format of a skill's answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
     /// One JSON object.
@@ -75,15 +75,15 @@ pub enum OutputFormat {
 pub struct SkillCase {
     /// The folder of the case.
     pub id: String,
-    /// The user message: the input, with what the runtime adds.
+    /// The user message: the input, then the runtime inputs.
     pub message: String,
-    /// The right answer.
+    /// The expected answer.
     pub expected: Expected,
-    /// The file of the data sets that was read for it.
+    /// The data-set file it was read from.
     pub dataset_file: Option<String>,
 }
 
-/// The right answer.
+/// The expected answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Expected {
     /// `expected.json`.
@@ -93,18 +93,18 @@ pub enum Expected {
 }
 
 impl Skill {
-    /// Whether a case reads a file of the data sets, so that their commit belongs to the result.
+    /// Whether a case reads a data-set file, so that the commit of the data sets belongs to the result.
     pub fn reads_datasets(&self) -> bool {
         self.cases.iter().any(|case| case.dataset_file.is_some())
     }
 
-    /// How the shape of an answer is asked for: what the model's settings say, as far as the skill has it.
+    /// How the answer's format is requested: the model's setting, as far as the skill supports it.
     pub fn structured_output(&self, asked: Option<StructuredOutput>) -> StructuredOutput {
         match (self.format, asked, &self.schema) {
             (OutputFormat::Markdown, ..) | (_, Some(StructuredOutput::None), _) => StructuredOutput::None,
             (_, Some(StructuredOutput::JsonSchemaStrict), Some(_)) => StructuredOutput::JsonSchemaStrict,
             (_, None | Some(StructuredOutput::JsonSchema), Some(_)) => StructuredOutput::JsonSchema,
-            // No schema to send, or none wanted; a server that must answer with an object cannot answer with an array.
+            // No schema to send, or none wanted; a server that must return an object cannot return an array.
             (OutputFormat::JsonObject, ..) => StructuredOutput::JsonObject,
             (OutputFormat::JsonArray, ..) => StructuredOutput::None,
         }

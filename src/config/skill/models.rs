@@ -1,7 +1,7 @@
 //! `.evaluator/models.yaml`: the models that skills are evaluated with.
 //!
-//! The file stands in the repository of the skills, so it says what to ask for and never where: an address or a key in it would
-//! send the operator's key to whoever may write there.
+//! The file is in the skill repository, so it may set model parameters but no addresses or keys: these would let anyone with
+//! write access send the operator's key elsewhere.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Models {
     pub models: Vec<ModelSettings>,
 }
 
-/// A model and how it is asked.
+/// A model and its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelSettings {
     /// The name that the server knows.
@@ -24,9 +24,9 @@ pub struct ModelSettings {
     pub temperature: Option<f64>,
     /// The most tokens of an answer.
     pub max_tokens: Option<u64>,
-    /// The seed that the server is asked to use.
+    /// The seed to send to the server.
     pub seed: Option<i64>,
-    /// How the shape of the answer is asked for.
+    /// How the answer's format is requested.
     pub structured_output: Option<StructuredOutput>,
     /// How long one call may take.
     pub timeout: Option<Duration>,
@@ -34,7 +34,7 @@ pub struct ModelSettings {
 
 const KEYS: [&str; 7] =
     ["id", "temperature", "max_tokens", "seed", "structured_output", "timeout", "timeout_s"];
-/// Keys that say where a model is or how to get in.
+/// Keys that set an address or credentials.
 const REFUSED: [&str; 10] = [
     "base_url",
     "url",
@@ -52,7 +52,7 @@ const MOST_TOKENS: u64 = 10_000_000;
 const LONGEST: Duration = Duration::from_hours(24);
 
 impl Models {
-    /// Where the file lies in the skill library.
+    /// The path of the file in the skill library.
     pub const PATH: &str = ".evaluator/models.yaml";
 
     /// Reads the file; messages call it `shown_as`.
@@ -67,7 +67,7 @@ impl Models {
 }
 
 impl ModelSettings {
-    /// The settings that change answers, as an entry has them.
+    /// The settings that change answers, as recorded in an entry.
     pub fn params(&self, structured_output: StructuredOutput) -> ModelParams {
         ModelParams {
             temperature: self.temperature,
@@ -184,7 +184,7 @@ fn read_timeout(fields: &mut crate::config::Fields<'_>, problems: &mut Problems)
     let (text, seconds) = (fields.get("timeout"), fields.get("timeout_s"));
     let (node, duration) = match (text, seconds) {
         (Some(_), Some(node)) => {
-            problems.error(&node.span, "`timeout_s`: `timeout` says it already");
+            problems.error(&node.span, "`timeout_s` and `timeout` exclude each other");
             return None;
         }
         (None, None) => return None,
@@ -208,7 +208,7 @@ fn read_timeout(fields: &mut crate::config::Fields<'_>, problems: &mut Problems)
         }
     };
     if duration.is_zero() || duration > LONGEST {
-        problems.error(&node.span, "a call may take more than nothing and up to 24 hours");
+        problems.error(&node.span, "expected a timeout above 0 and at most 24 hours");
         return None;
     }
     Some(duration)
@@ -216,9 +216,9 @@ fn read_timeout(fields: &mut crate::config::Fields<'_>, problems: &mut Problems)
 
 pub(super) fn unknown(key: &crate::config::Key, legal: &[&str], what: &str, problems: &mut Problems) {
     if REFUSED.contains(&key.text.to_ascii_lowercase().as_str()) {
-        let message = format!("`{}` may not stand here", key.text);
-        let hint = "where a model is and which key opens it is said by the operator's `targets.yaml` alone: \
-                    whoever may write to this file could otherwise send the key anywhere";
+        let message = format!("`{}` is not allowed here", key.text);
+        let hint = "only the operator's `targets.yaml` sets addresses and keys: \
+                    otherwise anyone who can write to this file could send the key anywhere";
         problems.error_with_hint(&key.span, message, hint);
         return;
     }

@@ -1,12 +1,12 @@
-//! `input-source.md`: words for people, in which the file of the input is named now and then.
+//! `input-source.md`: prose that may name the input file.
 
 use super::library::is_inside;
 
-/// The words after which the file stands.
+/// The words before the file name.
 const LABEL: &str = "text used for this case:";
 
-/// The file of the data sets that the text names after `Text used for this case:`; nothing where it names none, or more than
-/// one, or something that is no path.
+/// The data-set file that the text names after `Text used for this case:`; `None` if it names none, several, or something
+/// that is not a path.
 pub(super) fn in_prose(text: &str) -> Option<String> {
     let plain = text.replace("**", "").replace('\r', "");
     // Lower case may be longer than the text it was made of.

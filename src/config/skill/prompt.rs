@@ -1,4 +1,4 @@
-//! `prompt.md`: front matter, words for people, and after `## Prompt` what the model gets.
+//! `prompt.md`: front matter, notes for readers, and after `## Prompt` the prompt itself.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::model::{Digest, SemVersion};
 /// The line after which the prompt begins.
 const HEADING: &str = "## Prompt";
 
-/// What a `prompt.md` says.
+/// The content of a `prompt.md`.
 #[derive(Debug)]
 pub(super) struct PromptFile {
     pub(super) version: SemVersion,
@@ -17,7 +17,7 @@ pub(super) struct PromptFile {
     pub(super) body_sha256: Digest,
 }
 
-/// The version of a skill, from the text of its `prompt.md`; nothing where it says none.
+/// The version of a skill, from the text of its `prompt.md`; `None` if it has none.
 pub fn skill_version(prompt_md: &str) -> Option<SemVersion> {
     let text = prompt_md.strip_prefix('\u{feff}').unwrap_or(prompt_md);
     let source = Arc::new(Source { path: "prompt.md".into(), text: text.to_owned() });
@@ -30,12 +30,12 @@ pub(super) fn read(source: &Arc<Source>, problems: &mut Problems) -> Option<Prom
     match body {
         None => {
             let span = Span { width: 1, ..Span::of_line(source, last_line(source)) };
-            let hint = "the model gets what stands after the line `## Prompt`";
-            problems.error_with_hint(&span, "there is no line `## Prompt`", hint);
+            let hint = "the prompt is the text after the line `## Prompt`";
+            problems.error_with_hint(&span, "the line `## Prompt` is missing", hint);
         }
         Some("") => {
             let span = Span { width: 1, ..Span::of_line(source, last_line(source)) };
-            problems.error(&span, "nothing stands after `## Prompt`");
+            problems.error(&span, "there is no text after `## Prompt`");
         }
         Some(_) => {}
     }
@@ -47,7 +47,7 @@ fn last_line(source: &Source) -> u32 {
     u32::try_from(source.text.lines().count().max(1)).unwrap_or(u32::MAX)
 }
 
-/// What stands after the heading, without white space around it.
+/// The text after the heading, trimmed.
 fn body(source: &Source) -> Option<&str> {
     let mut rest = source.text.as_str();
     while !rest.is_empty() {
@@ -65,7 +65,11 @@ fn version(source: &Arc<Source>, problems: &mut Problems) -> Option<SemVersion> 
         Ok(Some(front)) => front,
         Ok(None) => {
             let hint = "a prompt begins with a line `---`, keys such as `version: 1.0.0`, and a line `---`";
-            problems.error_with_hint(&Span { width: 1, ..first(source) }, "there is no front matter", hint);
+            problems.error_with_hint(
+                &Span { width: 1, ..first(source) },
+                "the front matter is missing",
+                hint,
+            );
             return None;
         }
         Err(invalid) => {
@@ -93,7 +97,7 @@ fn first(source: &Arc<Source>) -> Span {
     if source.text.is_empty() { place(&source.path.to_string_lossy()) } else { Span::of_line(source, 1) }
 }
 
-/// The keys between the first two lines `---`; the lines keep their numbers.
+/// The keys between the first two `---` lines, with their original line numbers.
 fn front_matter(source: &Source) -> Result<Option<Document>, Invalid> {
     let mut lines = source.text.lines();
     if lines.next().map(str::trim_end) != Some("---") {
@@ -154,7 +158,7 @@ mod tests {
     #[test]
     fn mistakes_are_shown_at_their_line() {
         insta::assert_snapshot!(error("# X\n\n## Prompts\n"), @"
-        there is no front matter
+        the front matter is missing
           --> components/x/prompt.md:1:1
            |
          1 | # X
@@ -162,13 +166,13 @@ mod tests {
 
         hint: a prompt begins with a line `---`, keys such as `version: 1.0.0`, and a line `---`
 
-        error: there is no line `## Prompt`
+        error: the line `## Prompt` is missing
           --> components/x/prompt.md:3:1
            |
          3 | ## Prompts
            | ^
 
-        hint: the model gets what stands after the line `## Prompt`
+        hint: the prompt is the text after the line `## Prompt`
         ");
         insta::assert_snapshot!(error("---\nname: x\nversion: 1.0\n---\n## Prompt\n\n"), @"
         `version`: expected three numbers, as in `1.4.0`
@@ -177,7 +181,7 @@ mod tests {
          3 | version: 1.0
            |          ^^^
 
-        error: nothing stands after `## Prompt`
+        error: there is no text after `## Prompt`
           --> components/x/prompt.md:6:1
            |
          6 | 

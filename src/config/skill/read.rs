@@ -18,7 +18,7 @@ const MOST_RULES: u64 = 256 << 10;
 /// Why a skill cannot be read.
 #[derive(Debug)]
 pub enum SkillError {
-    /// There is no such skill.
+    /// The skill does not exist.
     Unknown {
         /// The name.
         name: SkillName,
@@ -33,7 +33,7 @@ impl std::fmt::Display for SkillError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Unknown { name, .. } => {
-                write!(f, "no skill `{name}`: there is no `components/{name}/prompt.md` in the library")
+                write!(f, "no skill `{name}`: `components/{name}/prompt.md` not found in the library")
             }
             Self::Invalid(invalid) => invalid.fmt(f),
         }
@@ -76,14 +76,14 @@ fn has_prompt(library: &Library, name: &SkillName) -> bool {
 }
 
 impl Skill {
-    /// Reads a skill from the clone of a library, and what its cases point at from the clone of the data sets.
+    /// Reads a skill from a clone of the library, and the data its cases refer to from a clone of the data sets.
     #[cfg(test)]
     pub fn read(library: &Path, name: &SkillName, datasets: Option<&Path>) -> Result<Self, SkillError> {
         let Some(datasets) = datasets.map(Library::new) else { return Self::read_with(library, name, None) };
         Self::read_with(library, name, Some(&|path, most| datasets.read(path, most)))
     }
 
-    /// The same with data sets that lie elsewhere than in a directory.
+    /// The same with data sets that are not in a directory.
     pub fn read_with(
         library: &Path,
         name: &SkillName,
@@ -107,7 +107,7 @@ impl Skill {
     }
 }
 
-/// The skill; nothing where a mistake was noted.
+/// The skill; `None` if an error was recorded.
 fn read(
     library: &Library,
     datasets: Option<&ReadData<'_>>,
@@ -148,7 +148,7 @@ fn read(
     })
 }
 
-/// The schema that the catalog names, which may be another component's, or the skill's own.
+/// The schema that the catalog names, possibly another component's, or else the skill's own.
 fn schema_path(
     library: &Library,
     name: &SkillName,
@@ -165,13 +165,13 @@ fn schema_path(
     let hint = "a schema lies below `components/`, and the path begins there";
     problems.error_with_hint(
         &span,
-        format!("`contracts.output.schema_path`: there is no schema `{path}`"),
+        format!("`contracts.output.schema_path`: schema `{path}` not found"),
         hint,
     );
     None
 }
 
-/// What the answers are: the catalog says it, or else the schema, or else the expected answers.
+/// The format of the answers: from the catalog, else the schema, else the expected answers.
 fn format(
     library: &Library,
     name: &SkillName,
@@ -209,7 +209,7 @@ fn bundled(library: &Library, path: &str, contract: &Contract, problems: &mut Pr
     Some(schema)
 }
 
-/// An expected answer that does not fit the schema is a mistake in one of the two; no model can get both right.
+/// Records an error for each expected answer that does not fit the schema: no model could satisfy both.
 fn check_expected(name: &SkillName, schema: &Value, cases: &cases::Cases, problems: &mut Problems) {
     let Ok(check) = SchemaCheck::new(schema) else { return };
     for case in &cases.run {

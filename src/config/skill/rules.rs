@@ -11,7 +11,7 @@ const KEYS: [&str; 10] =
 const GRADER_KEYS: [&str; 5] = ["model", "fields", "temperature", "max_tokens", "seed"];
 const MOST_RULES: usize = 500;
 
-/// What the file says; mistakes are noted.
+/// The rules of the file; records errors.
 pub(super) fn read(source: &Arc<Source>, problems: &mut Problems) -> FieldRules {
     let document = match Document::parse(source.path.clone(), source.text.clone()) {
         Ok(document) => document,
@@ -129,7 +129,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The rules, after those that contradict each other were noted.
+    /// The rules; records an error for each contradiction.
     fn finish(self) -> Vec<(FieldPath, FieldRule)> {
         for (place, (path, rule)) in self.rules.iter().enumerate() {
             let clash =
@@ -147,7 +147,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether two rules may be for one path: a number may have a type and a tolerance.
+/// Whether two rules may apply to one path: a number may have a type and a tolerance.
 fn fit(a: &FieldRule, b: &FieldRule) -> bool {
     match (a, b) {
         (FieldRule::Type(kind), FieldRule::Tolerance(_))
@@ -199,7 +199,7 @@ fn overlap(node: &Node) -> Result<FieldRule, String> {
 }
 
 fn key_fields(node: &Node) -> Result<FieldRule, String> {
-    let wrong = || "expected the fields that tell items apart, as in `[code, part]`".to_owned();
+    let wrong = || "expected the fields that identify an item, as in `[code, part]`".to_owned();
     let names: Vec<String> = match (node.as_str(), node.items()) {
         (Some(one), _) => vec![one.to_owned()],
         (_, Some(items)) => items
@@ -286,7 +286,7 @@ mod tests {
          4 | tolerance: { c: -1, d: 5 percent }
            |                        ^^^^^^^^^
 
-        error: `key`: expected the fields that tell items apart, as in `[code, part]`
+        error: `key`: expected the fields that identify an item, as in `[code, part]`
           --> evals/scoring.yaml:5:11
            |
          5 | key: { e: [] }

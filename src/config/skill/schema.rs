@@ -1,7 +1,7 @@
-//! The schema of a skill's answers with all that it refers to, as one schema that needs no other file.
+//! The schema of a skill's answers, bundled with everything it refers to.
 //!
-//! Schemas refer to those of other components by relative paths. A server gets one schema, so whatever is referred to is put
-//! under its `$defs`. References never leave the components of the library, whatever they say.
+//! Schemas refer to those of other components by relative paths. A server gets a single schema, so every referenced part is
+//! moved under `$defs`. References never leave the components of the library.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ const NAMED: [&str; 6] =
     ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 /// Keywords whose values are data.
 const DATA: [&str; 4] = ["const", "enum", "default", "examples"];
-/// Keywords that a server may know; others say nothing to it, and some servers refuse them.
+/// Keywords that a server may know; some servers reject others.
 const KNOWN: [&str; 55] = [
     "$schema",
     "$ref",
@@ -93,16 +93,16 @@ struct Bundler<'l> {
     files: BTreeMap<String, Value>,
     /// The `$id` of each component's schema, read once a reference needs it.
     ids: Option<BTreeMap<String, String>>,
-    /// The name of each target under `$defs`, and those whose schemas are still to be written.
+    /// The name of each target under `$defs`, and those not written yet.
     names: BTreeMap<Target, String>,
     open: Vec<Target>,
     nodes: usize,
 }
 
-/// What went wrong: where, and what.
+/// An error: where, and what.
 type Wrong = (Option<Span>, String);
 
-/// The part `entrypoint` of a schema file, with everything that it refers to.
+/// The part `entrypoint` of a schema file, with everything it refers to.
 pub(super) fn bundle(
     library: &Library,
     path: &str,
@@ -133,13 +133,13 @@ pub(super) fn bundle(
     }
 }
 
-/// What the root of a schema file says its `type` is.
+/// The `type` at the root of a schema file.
 pub(super) fn root_type(library: &Library, path: &str, problems: &mut Problems) -> Option<String> {
     let source = library.text(path, MOST_BYTES, problems)?;
     json(&source, problems)?["type"].as_str().map(str::to_owned)
 }
 
-/// The entry point where the catalog names none: the root, or `$defs/output` where the root says nothing of its own.
+/// The entry point if the catalog names none: the root, or `$defs/output` if the root has no keywords of its own.
 pub(super) fn default_entrypoint(
     library: &Library,
     path: &str,
@@ -157,7 +157,7 @@ pub(super) fn default_entrypoint(
 impl Bundler<'_> {
     fn run(&mut self, path: &str, entrypoint: &str) -> Result<Value, Wrong> {
         let mut entry = self.resolve(path, entrypoint)?;
-        // A schema that only hands on to another is that other one.
+        // Follow a schema that only refers to another one.
         for _ in 0..MOST_FILES {
             let Some(next) = self.file(&entry.file)?.pointer(&entry.pointer).and_then(handed_on) else {
                 break;
@@ -184,7 +184,7 @@ impl Bundler<'_> {
         Ok(root)
     }
 
-    /// The schema at a place, its references rewritten, its own definitions left out.
+    /// The schema at a place, with references rewritten and its own definitions left out.
     fn write(&mut self, target: &Target) -> Result<Value, Wrong> {
         let file = self.file(&target.file)?;
         let Some(schema) = file.pointer(&target.pointer) else {
@@ -244,7 +244,7 @@ impl Bundler<'_> {
         Ok(Value::Object(written))
     }
 
-    /// The reference within the bundle; what is not in it yet is put on the list.
+    /// The reference within the bundle; queues the target if it is new.
     fn reference(&mut self, target: Target) -> Result<String, Wrong> {
         let shown = |name: &str| if name.is_empty() { "#".to_owned() } else { format!("#/$defs/{name}") };
         if let Some(name) = self.names.get(&target) {
@@ -268,13 +268,13 @@ impl Bundler<'_> {
         Ok(shown(&name))
     }
 
-    /// The place that a reference in a file means.
+    /// The place that a reference in a file points to.
     fn resolve(&mut self, from: &str, reference: &str) -> Result<Target, Wrong> {
         let (path, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let outside = || {
             (
                 None,
-                format!("`{from}`: the reference `{reference}` leads out of the components of the library"),
+                format!("`{from}`: the reference `{reference}` points outside the components of the library"),
             )
         };
         let file = if path.is_empty() {
@@ -296,7 +296,7 @@ impl Bundler<'_> {
                 .ok_or_else(|| (None, format!("`{file}` has no `$anchor` named `{fragment}`")))?
         };
         if document.pointer(&pointer).is_none() {
-            return Err((None, format!("`{from}`: the reference `{reference}` leads to nothing")));
+            return Err((None, format!("`{from}`: the reference `{reference}` does not resolve")));
         }
         Ok(Target { file, pointer })
     }
@@ -313,7 +313,7 @@ impl Bundler<'_> {
             };
             let Some(value) = value else {
                 let message = match problems.finish() {
-                    Ok(_) => format!("there is no schema `{path}`"),
+                    Ok(_) => format!("schema `{path}` not found"),
                     Err(invalid) => invalid.to_string(),
                 };
                 return Err((None, message));
@@ -345,7 +345,7 @@ impl Bundler<'_> {
     }
 }
 
-/// The reference of a schema that says nothing else.
+/// The reference of a schema that contains nothing else.
 fn handed_on(schema: &Value) -> Option<String> {
     let silent = ["$ref", "$schema", "title", "description", "$defs", "definitions", "$comment"];
     let map = schema.as_object()?;
@@ -353,7 +353,7 @@ fn handed_on(schema: &Value) -> Option<String> {
     if map.keys().any(speaks) { None } else { map.get("$ref")?.as_str().map(str::to_owned) }
 }
 
-/// A relative path from the folder of a file; nothing where it leads above the library.
+/// A relative path from the folder of a file; `None` if it leaves the library.
 fn joined(from: &str, path: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();

@@ -7,13 +7,13 @@ use crate::config::{Document, Invalid, Problems, Source, did_you_mean};
 /// Settings of a skill library.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LibrarySettings {
-    /// Where results go; nothing where the file does not say it.
+    /// Where results are written; `None` if unset.
     pub leaderboard: Option<Layout>,
-    /// Whether the answers are published, field by field; nothing where the file does not say it.
+    /// Whether answers are published, field by field; `None` if unset.
     pub case_details: Option<bool>,
 }
 
-/// Which files results are in.
+/// How results are split into files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Layout {
     /// `leaderboard/<skill>.json`: results of two skills never touch the same file.
@@ -25,7 +25,7 @@ pub enum Layout {
 const LAYOUTS: [(&str, Layout); 2] = [("split", Layout::Split), ("single", Layout::Single)];
 
 impl LibrarySettings {
-    /// Where the file is in the library.
+    /// The path of the file in the library.
     pub const PATH: &str = ".evaluator/config.yaml";
 
     /// Reads the file.

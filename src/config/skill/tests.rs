@@ -181,7 +181,7 @@ fn cases_that_cannot_run_are_skipped_with_the_reason() {
     let bare = fixture("travel-summary");
     assert_eq!((bare.cases.len(), bare.schema.clone(), bare.format), (0, None, OutputFormat::JsonObject));
     insta::assert_snapshot!(bare.warnings.join("\n"), @"
-    the catalog does not know `travel-summary`: its answers are guessed from its files
+    the catalog has no entry for `travel-summary`: its answer format is inferred from its files
       --> component_catalog.json:1:1
        |
      1 | {
@@ -287,12 +287,12 @@ fn links_and_paths_that_leave_the_clones_are_rejected() {
     library.write("data/.git/config", "token").write("out/secret", "secret").case("expected.json", "{}");
     for path in ["../out/secret", "/etc/passwd", ".git/config", "a/../../out/secret"] {
         library.case("metadata.yaml", format!("dataset_file: {path}\n"));
-        assert!(library.error().contains("leads out of the data sets"), "{path}");
+        assert!(library.error().contains("points outside the data sets"), "{path}");
     }
     library.link("../../out", "data/away").link("../out/secret", "data/link");
     library.case("metadata.yaml", "dataset_file: link\n");
     insta::assert_snapshot!(library.error(), @"
-    data sets: `link` is a link or lies behind one; links are not followed
+    data sets: `link` is a link or is reached through one; links are not followed
       --> components/x/evals/cases/one:1:1
     ");
     library.case("metadata.yaml", "dataset_file: away/secret\n");
@@ -303,7 +303,7 @@ fn links_and_paths_that_leave_the_clones_are_rejected() {
         .case("expected.json", "{}")
         .link("/etc/passwd", "components/x/evals/cases/one/input.md");
     insta::assert_snapshot!(linked.error(), @"
-    `components/x/evals/cases/one/input.md` is a link or lies behind one; links are not followed
+    `components/x/evals/cases/one/input.md` is a link or is reached through one; links are not followed
       --> components/x/evals/cases/one/input.md:1:1
     ");
     let folder = Library::new();
@@ -335,13 +335,13 @@ fn mistakes_are_shown_together() {
      2 | version: one
        |          ^^^
 
-    error: there is no line `## Prompt`
+    error: the line `## Prompt` is missing
       --> components/x/prompt.md:4:1
        |
      4 | # X
        | ^
 
-    hint: the model gets what stands after the line `## Prompt`
+    hint: the prompt is the text after the line `## Prompt`
 
     error: `contracts.output.format`: unknown format "xml"
       --> component_catalog.json:4:15
@@ -359,7 +359,7 @@ fn mistakes_are_shown_together() {
 
     hint: list one, or name one of them `output`
 
-    error: `contracts.output.schema_path`: there is no schema `schemas/x.json`
+    error: `contracts.output.schema_path`: schema `schemas/x.json` not found
       --> component_catalog.json:4:15
        |
      4 |       "slug": "x",
@@ -421,7 +421,7 @@ fn more_mistakes() {
     let reference = Library::new();
     reference.write("components/x/schema.json", r#"{"$ref": "https://evil.example/x"}"#);
     insta::assert_snapshot!(reference.error(), @"
-    `components/x/schema.json`: the reference `https://evil.example/x` leads out of the components of the library
+    `components/x/schema.json`: the reference `https://evil.example/x` points outside the components of the library
       --> components/x/schema.json:1:1
 
     hint: references may lead to schemas below `components/` of the same library
@@ -454,7 +454,7 @@ fn an_unknown_skill_is_named() {
     assert!(matches!(error, SkillError::Unknown { .. }));
     let failure = crate::model::Failure::from(error);
     insta::assert_snapshot!(format!("{failure}\nhint: {}", failure.hint_text().unwrap()), @"
-    no skill `budget-line`: there is no `components/budget-line/prompt.md` in the library
+    no skill `budget-line`: `components/budget-line/prompt.md` not found in the library
     hint: did you mean `budget-lines`?
     ");
     let nowhere = Skill::read(Path::new("/nonexistent"), &"x".parse().unwrap(), None).unwrap_err();
@@ -532,21 +532,21 @@ fn models_are_read() {
 fn mistakes_in_models_are_reported() {
     let error = |text: &str| models(text).unwrap_err().to_string();
     insta::assert_snapshot!(error("models:\n  - id: a\n    base_url: https://evil.example\n    api_key: sk-secret\n"), @"
-    `base_url` may not stand here
+    `base_url` is not allowed here
       --> .evaluator/models.yaml:3:5
        |
      3 |     base_url: https://evil.example
        |     ^^^^^^^^
 
-    hint: where a model is and which key opens it is said by the operator's `targets.yaml` alone: whoever may write to this file could otherwise send the key anywhere
+    hint: only the operator's `targets.yaml` sets addresses and keys: otherwise anyone who can write to this file could send the key anywhere
 
-    error: `api_key` may not stand here
+    error: `api_key` is not allowed here
       --> .evaluator/models.yaml:4:5
        |
      4 |     api_key: ***
        |     ^^^^^^^
 
-    hint: where a model is and which key opens it is said by the operator's `targets.yaml` alone: whoever may write to this file could otherwise send the key anywhere
+    hint: only the operator's `targets.yaml` sets addresses and keys: otherwise anyone who can write to this file could send the key anywhere
     ");
     insta::assert_snapshot!(error("models:\n  - id: a\n    temprature: 0\n    max_tokens: 0\n    temperature: 3\n    structured_output: yes\n    timeout: 5\n  - temperature: 1\n"), @"
     `temperature`: expected a number from 0 to 2, found 3
@@ -596,7 +596,7 @@ fn mistakes_in_models_are_reported() {
      2 |   - id: a b
        |         ^^^
 
-    error: `timeout_s`: `timeout` says it already
+    error: `timeout_s` and `timeout` exclude each other
       --> .evaluator/models.yaml:4:16
        |
      4 |     timeout_s: 1

@@ -1,4 +1,4 @@
-//! With which credentials a vendor is called: a key, AWS credentials, or the identity of a job.
+//! The credentials for calls to a vendor: a key, AWS credentials, or the identity of a job.
 
 use super::auth_keys::auth_of;
 use super::settings::{Read, Setting, Settings, Unknown};
@@ -7,10 +7,10 @@ use crate::config::keyless::PLACEHOLDER;
 use crate::config::{Env, Node, Reference};
 use crate::model::{Api, Auth, AwsKeys, Exchange, Federation, ProviderKind, Secret};
 
-/// A literal below this length is no secret but a word like `EMPTY` or `ollama`, for servers that want any key.
+/// A literal below this length is not a secret but a word like `EMPTY` or `ollama`, for servers that accept any key.
 const SHORTEST_SECRET: usize = 8;
 
-/// What the vendors expect, unless the target says otherwise.
+/// The vendors' default audiences.
 const OPENAI_AUDIENCE: &str = "https://api.openai.com/v1";
 const OPENAI_TOKENS: &str = "https://auth.openai.com/oauth/token";
 const ANTHROPIC_AUDIENCE: &str = "https://api.anthropic.com";
@@ -72,7 +72,7 @@ fn aws_keys(settings: &mut Settings<'_, '_>) -> Result<Auth, Unknown> {
 
 fn aws_key(key: &'static str, variable: &str, settings: &mut Settings<'_, '_>) -> Read<Secret> {
     if key == "session_token" {
-        // Static credentials have none, and a workflow passes it as an empty or unset variable.
+        // Static credentials have no session token, and a workflow passes it as an empty or unset variable.
         settings.optional(key);
     }
     if let Some(node) = settings.node(key)
@@ -108,11 +108,7 @@ fn federation(
         let read = auth.nested("github_oidc", "auth.github_oidc.", oidc, |oidc| {
             exchange(api, region, run_id.as_deref(), oidc)
         });
-        auth.required(
-            "github_oidc",
-            read,
-            "the identity of the GitHub Actions job is the only one that is exchanged",
-        )
+        auth.required("github_oidc", read, "only the identity of the GitHub Actions job is supported")
     });
     let (exchange, audience, token_url) = read?.ok_or(Unknown)?;
     let (Some(env), Some(node)) = (settings.scope.env, node) else { return Err(Unknown) };
@@ -124,7 +120,7 @@ fn federation(
     Ok(Auth::GithubOidc(Box::new(Federation { job, audience, token_url, exchange })))
 }
 
-/// Why there is no identity here, and what to do.
+/// Why there is no identity here, and how to fix it.
 fn no_identity(kind: &ProviderKind, env: &Env) -> (&'static str, String) {
     let process = env.process();
     if process.get("GITHUB_ACTIONS") != Some("true") {
@@ -270,7 +266,7 @@ fn exchange(
     Ok((exchange, audience?.unwrap_or(default_audience), token_url?.unwrap_or(default_url)))
 }
 
-/// Refuses what `init runner --keyless` writes until the vendor gives the value.
+/// Refuses the placeholder that `init runner --keyless` writes.
 fn filled(text: &str) -> Result<(), Legal> {
     if !text.contains(PLACEHOLDER) {
         return Ok(());
@@ -293,13 +289,13 @@ fn id(key: &'static str, oidc: &mut Settings<'_, '_>) -> Result<String, Unknown>
     )
 }
 
-/// Whether the file is the owner's of a runner repository, or only its shape is checked.
+/// Whether the file belongs to the owner of a runner repository, or only its shape is checked.
 pub(super) fn is_operators(settings: &Settings<'_, '_>) -> bool {
     settings.scope.files.is_some() || settings.scope.env.is_none()
 }
 
-/// An address that receives the job's token. Only the owner of a runner repository chooses one: a file from any other checkout
-/// may name this machine alone, for tests.
+/// An address that receives the job's token. Only the owner of a runner repository may choose one: a file from any other
+/// checkout may name only this machine, for tests.
 fn operators_url(key: &'static str, oidc: &mut Settings<'_, '_>) -> Read<String> {
     let is_operators = is_operators(oidc);
     oidc.parsed(key, |text| {
@@ -362,7 +358,7 @@ fn secret(name: &str, key: &Setting<'_>, settings: &mut Settings<'_, '_>) -> Res
     Ok(Secret::new(text))
 }
 
-/// Why this cannot be the value of `api_key`: the key, or the default of its reference, stands in the file itself.
+/// Why this cannot be the value of `api_key`: the key, or the default of its reference, is in the file itself.
 fn refusal(kind: &ProviderKind, node: &Node) -> Option<&'static str> {
     const IN_FILE: &str = "a key must not be in this file";
     let Some(text) = node.as_str() else { return Some(IN_FILE) };

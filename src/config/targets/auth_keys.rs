@@ -1,4 +1,4 @@
-//! The keys of `auth`: the ids that each vendor asks for.
+//! The keys of `auth`: the ids that each vendor requires.
 
 use super::keys::{Group, Key, URL, called, key};
 use super::shape::Shape;

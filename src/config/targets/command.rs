@@ -1,7 +1,7 @@
 //! The `command` of a `github-actions` target: what AgentV runs to reach it.
 //!
-//! AgentV knows no such provider, so it takes the target for a command line with placeholders. A mistake there is found
-//! only in the middle of a run, or never: an answer that nobody writes is an empty answer.
+//! AgentV does not know this provider, so it treats the target as a command line with placeholders. It reports a mistake there
+//! only in the middle of a run, or never: an output file that is never written is an empty answer.
 
 use std::path::Path;
 
@@ -9,32 +9,32 @@ use super::entry::Entry;
 use crate::config::{Env, Node, NodeValue, Problems, Reference, Span, did_you_mean};
 use crate::model::{Finding, Level};
 
-/// All that AgentV replaces.
+/// The placeholders of AgentV.
 const PLACEHOLDERS: [&str; 6] = ["PROMPT", "PROMPT_FILE", "EVAL_ID", "ATTEMPT", "FILES", "OUTPUT_FILE"];
 
-/// What a command begins with that joins AgentV's calls into one batch.
+/// The start of a command that joins AgentV's calls into one batch.
 const EXAMPLE: &str = "/usr/local/bin/run-evals adapter";
 
-/// What a shell does more with than to split words.
+/// Characters with which a shell does more than split words.
 const SHELL: [char; 9] = ['|', '&', ';', '<', '>', '$', '`', '*', '\n'];
 
-/// What the adapter cannot do without.
+/// The options that the adapter requires.
 const OPTIONS: [(&str, &str); 2] = [("{PROMPT_FILE}", "--prompt-file"), ("{EVAL_ID}", "--id")];
 
 /// How a command reaches the runner repository.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
-    /// Called once a test case.
+    /// Called once per test case.
     Adapter,
     /// Called once for all.
     Batch,
 }
 
-/// What is known of a command.
+/// The result of checking a command.
 #[derive(Default)]
 pub(super) struct Checked {
     pub(super) findings: Vec<Finding>,
-    /// The words of a plain call of this program, which the command line itself can judge.
+    /// The words of a plain call of this program, which the command-line parser can check.
     pub(super) call: Option<Vec<String>>,
 }
 
@@ -44,7 +44,7 @@ impl From<Vec<Finding>> for Checked {
     }
 }
 
-/// What AgentV would make of the command; `names` are those that lead to the target, its own first.
+/// How AgentV would run the command; `names` are those that lead to the target, its own first.
 pub(super) fn check<'f>(
     entry: &Entry,
     env: &Env,
@@ -87,7 +87,7 @@ pub(super) fn check<'f>(
     Checked { findings: problems.findings(), call: is_plain.then_some(call) }
 }
 
-/// A command that does not stand in the file. What a variable holds is not looked at: a message could show it.
+/// A command that comes from a variable. Its value is not checked, because a message could show it.
 fn from_environment(node: &Node, text: &str, env: &Env) -> Vec<Finding> {
     let mut problems = Problems::default();
     match Reference::whole(text) {
@@ -109,7 +109,7 @@ fn from_environment(node: &Node, text: &str, env: &Env) -> Vec<Finding> {
     problems.findings()
 }
 
-/// The program itself: AgentV's shell may have another `PATH` and another directory.
+/// The program itself: AgentV's shell may have another `PATH` and working directory.
 fn program(node: &Node, word: &str, problems: &mut Problems) {
     let path = Path::new(word);
     let span = part(node, word);
@@ -125,8 +125,8 @@ fn program(node: &Node, word: &str, problems: &mut Problems) {
     } else if !path.exists() {
         problems.error_with_hint(
             &span,
-            format!("there is no program `{word}`"),
-            "`command -v run-evals` tells where yours is",
+            format!("program `{word}` not found"),
+            "`command -v run-evals` prints the path of yours",
         );
     } else if !is_executable(path) {
         problems.error_with_hint(
@@ -167,8 +167,8 @@ fn placeholders(node: &Node, text: &str, way: Option<Way>, problems: &mut Proble
     if !found.contains(&"OUTPUT_FILE") {
         problems.error_with_hint(
             &node.span,
-            "`command` has no `{OUTPUT_FILE}`: AgentV would get no answer",
-            "AgentV reads the answer from that file, and from nowhere else: `--output-file {OUTPUT_FILE}`",
+            "`command` has no `{OUTPUT_FILE}`: AgentV would get no response",
+            "AgentV reads the response only from that file: `--output-file {OUTPUT_FILE}`",
         );
     }
     for (placeholder, option) in OPTIONS {
@@ -227,7 +227,7 @@ fn target<'f>(
         None => None,
     });
     let Some(named) = named else {
-        // A script of one's own may know by itself.
+        // A custom script may know the target itself.
         if way.is_some() {
             let message = "`command` does not say which target it is for";
             problems.error_with_hint(&node.span, message, format!("add `--target {own}`"));
@@ -240,19 +240,19 @@ fn target<'f>(
     if known.any(|name| name == named) {
         problems.warning(
             &part(node, named),
-            format!("`command` asks another target, `{named}`"),
+            format!("`command` names another target, `{named}`"),
             Some(format!("write `--target {own}`")),
         );
     } else {
         problems.error_with_hint(
             &part(node, named),
-            format!("`command` asks a target that does not exist: `{named}`"),
+            format!("`command` names a target that does not exist: `{named}`"),
             format!("write `--target {own}`"),
         );
     }
 }
 
-/// Whether AgentV calls the command as it wants to be called.
+/// Whether `provider_batching` matches the command.
 fn batching(entry: &Entry, node: &Node, way: Option<Way>, problems: &mut Problems) {
     let batched = entry.get("provider_batching");
     let is_on = batched.is_some_and(|node| node.value == NodeValue::Bool(true));
@@ -264,14 +264,14 @@ fn batching(entry: &Entry, node: &Node, way: Option<Way>, problems: &mut Problem
         ),
         Some(Way::Batch) if !is_on => problems.warning(
             &node.span,
-            "`--agentv-batch` without `provider_batching: true`: AgentV would call it once a test case",
+            "`--agentv-batch` without `provider_batching: true`: AgentV would call it once per test case",
             Some("add `provider_batching: true`".to_owned()),
         ),
         _ => {}
     }
 }
 
-/// Where a part of the command stands, if it can be seen on its line; else the whole.
+/// The position of a part of the command, if it is visible on its line; else the whole command.
 fn part(node: &Node, word: &str) -> Span {
     let span = &node.span;
     let line = span.source.line(span.line).unwrap_or_default();
@@ -288,7 +288,7 @@ fn part(node: &Node, word: &str) -> Span {
     }
 }
 
-/// The words of a command line, quotes removed, as a shell would split a plain one.
+/// The words of a command line without quotes, as a shell would split a simple one.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -8,14 +8,14 @@ use super::values::{Legal, is_cleartext, is_loopback, url};
 use crate::model::{Api, Endpoint, ProviderKind, printable};
 use crate::util::{ca, regular_file};
 
-/// What a file with certificates is.
+/// The content of a file with certificates.
 const CA_HINT: &str =
     "the file has the certificates of the CA in PEM format, which begin with `-----BEGIN CERTIFICATE-----`";
 
-/// What the spellings of `base_url` end with where the path of the call itself was pasted too.
+/// Endings of `base_url` that show that the path of the call was pasted too.
 const CALLS: [&str; 3] = ["/chat/completions", "/responses", "/messages"];
 
-/// The hosts of GitHub Models, which no longer answer.
+/// The hosts of GitHub Models, which was retired.
 const RETIRED: [&str; 2] = ["models.github.ai", "models.inference.ai.azure.com"];
 
 /// Hosts that only the provider serves, besides the default ones.
@@ -49,7 +49,7 @@ pub(super) fn read(
     })
 }
 
-/// The certificates of a private CA. A file that was not read yet is not missed where only the shape is checked.
+/// The certificates of a private CA. If only the shape is checked, a file that was not read yet is not an error.
 fn ca(settings: &mut Settings<'_, '_>) -> Result<Vec<u8>, Unknown> {
     let Some(name) = settings.text("ca_file")? else { return Ok(Vec::new()) };
     if settings.scope.env.is_none() {
@@ -77,7 +77,7 @@ fn ca(settings: &mut Settings<'_, '_>) -> Result<Vec<u8>, Unknown> {
     })
 }
 
-/// The region of a cloud, which becomes part of host names: nothing in it can lead to another host.
+/// The region of a cloud. It becomes part of host names, so it must not be able to name another host.
 fn region(settings: &mut Settings<'_, '_>) -> Read<String> {
     settings.parsed("region", |text| {
         let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -89,8 +89,8 @@ fn region(settings: &mut Settings<'_, '_>) -> Read<String> {
     })
 }
 
-/// Whether a token that was exchanged for the identity of the job may be sent to a URL. A file that does not come from the default branch
-/// of a runner repository may name hosts of the provider alone, and this machine.
+/// Whether a token exchanged for the job's identity may be sent to a URL. A file that does not come from the default branch
+/// of a runner repository may name only hosts of the provider, and this machine.
 fn may_get_identity(url: &Url, settings: &Settings<'_, '_>) -> bool {
     let host = url.host_str().unwrap_or_default();
     let is_of_provider = PROVIDER_HOSTS.iter().any(|end| host.ends_with(end));
@@ -139,7 +139,7 @@ fn base_url(
         return Err(settings.error(
             &setting.node.span,
             format!("`{key}`: GitHub Models was retired on 2026-07-30"),
-            "name the API of a vendor; with `auth` instead of `api_key`, it needs no stored key either (docs/keyless.md)",
+            "use a vendor's API; with `auth` instead of `api_key` it needs no stored key either (docs/keyless.md)",
         ));
     }
     match kind.base_url {
@@ -180,7 +180,7 @@ fn cloud_url(
     Ok(parsed?.unwrap_or_else(default))
 }
 
-/// The base as the user wrote it, without a trailing slash: the wire knows which version and path it adds.
+/// The base as the user wrote it, without a trailing slash: the wire module knows which version and path it adds.
 fn base(api: Api, text: &str) -> Result<String, Legal> {
     let text = match api {
         Api::Azure if !text.contains("://") => azure_resource(text)?,
@@ -197,7 +197,7 @@ fn base(api: Api, text: &str) -> Result<String, Legal> {
     Ok(text.to_owned())
 }
 
-/// AgentV's `endpoint` of Azure may be the mere name of the resource.
+/// AgentV's `endpoint` of Azure may be just the resource name.
 fn azure_resource(text: &str) -> Result<String, Legal> {
     let host = text.trim_end_matches('/');
     if host.is_empty() || !host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.')) {
@@ -210,7 +210,7 @@ fn azure_resource(text: &str) -> Result<String, Legal> {
     })
 }
 
-/// With a date the deployment stands in the URL; `v1` is the surface that needs none.
+/// With a date, the deployment is part of the URL; `v1` needs none.
 fn azure_version(settings: &mut Settings<'_, '_>) -> Read<String> {
     let key = settings.spelled("api_version");
     settings.optional(key);

@@ -1,4 +1,4 @@
-//! One entry of the file: a link to another target, or a target of its own.
+//! One entry of the file: a link to another target, or a target with a provider.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{remote, runner};
 use crate::config::{Node, Problems, Span, did_you_mean};
 use crate::model::{Backend, ONLY_AGENTV, PROVIDERS, ProviderKind, Target};
 
-/// A target as the file has it.
+/// A target as written in the file.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
@@ -20,7 +20,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// Reads an entry and notes all that is wrong with its shape.
+    /// Reads an entry and records every problem with its shape.
     pub(super) fn check(number: usize, node: &Node, dir: &Path, problems: &mut Problems) -> Option<Self> {
         let mut fields = node.fields(&format!("target {number}"), problems)?;
         let unnamed = format!("#{number}");
@@ -43,7 +43,7 @@ impl Entry {
         let link = fields.get("use_target").cloned();
         let entry = Self { name, name_span, node: node.clone(), link };
         let scope = Scope { target: &entry.name, chain: "", dir, files: None, env: None, warned: false };
-        // Its value needs the environment; here only the noted problems count.
+        // Its value needs the environment; here only the recorded problems count.
         let _ = if entry.link.is_some() {
             entry.check_link(scope, problems)
         } else {
@@ -57,7 +57,7 @@ impl Entry {
         self.get("provider").and_then(Node::as_str).is_some_and(|text| !text.contains("${{"))
     }
 
-    /// Whether only AgentV runs this provider, which we do not know: any word with a `command` beside it is one.
+    /// Whether only AgentV supports this provider: any word with a `command` is one.
     pub(super) fn is_for_agentv(&self, word: &str) -> bool {
         ONLY_AGENTV.contains(&word.to_ascii_lowercase().as_str())
             || !word.is_empty() && self.get("command").is_some_and(|node| !node.is_null())
@@ -69,7 +69,7 @@ impl Entry {
         entries.iter().find(|(known, _)| known.text == key).map(|(_, node)| node)
     }
 
-    /// Everything that a target of its own says.
+    /// Reads the settings of a target with a provider.
     pub(super) fn read(&self, scope: Scope<'_>, problems: &mut Problems) -> Result<Target, Unknown> {
         let mut settings = self.settings(scope, problems)?;
         let Some(provider) = settings.get("provider")? else {
@@ -83,7 +83,7 @@ impl Entry {
         let word = provider.text().unwrap_or_default().trim();
         let Some(kind) = ProviderKind::find(word) else {
             return Err(match (self.is_for_agentv(word), scope.env) {
-                // The file is AgentV's too.
+                // The file is AgentV's, too.
                 (true, None) => Unknown,
                 (true, Some(_)) => settings.error(
                     &provider.node.span,
@@ -139,7 +139,7 @@ impl Entry {
     }
 }
 
-/// What AgentV lets every target say and we only check.
+/// Checks the keys that AgentV allows in every target.
 fn common(settings: &mut Settings<'_, '_>) {
     let _ = (
         settings.flag("provider_batching"),

@@ -1,4 +1,4 @@
-//! What can be told of every target before one is used: where it leads, which variables it needs, what is wrong.
+//! Checks every target without using it: where it leads, which variables it needs, what is wrong.
 
 use super::TargetsFile;
 use super::command;
@@ -7,37 +7,37 @@ use super::resolve::Path;
 use crate::config::{Env, Node, NodeValue, Problems, interpolate, references};
 use crate::model::{Backend, Failure, Finding, Level, ProviderKind, Target};
 
-/// What is known of a target without asking anybody else.
+/// What is known about a target without the network.
 #[derive(Debug)]
 pub struct Inspection {
     /// Its name.
     pub name: String,
-    /// The names from it to a target of its own; itself alone where it is one.
+    /// The names from it to the target with a provider; only its own name if it is one.
     pub chain: Vec<String>,
-    /// The way as people read it: `default → gpt`.
+    /// The chain for messages: `default → gpt`.
     pub shown_chain: String,
-    /// Its provider, where the file or a known word tells it.
+    /// Its provider, if the file or a known word names it.
     pub provider: Option<String>,
     /// The environment variables that it refers to.
     pub variables: Vec<Variable>,
-    /// What is right and wrong with it.
+    /// The findings about it.
     pub findings: Vec<Finding>,
-    /// The same of the `command` by which AgentV reaches it.
+    /// The findings about the `command` by which AgentV reaches it.
     pub agentv: Vec<Finding>,
-    /// The words of that command, where it is a plain call of this program.
+    /// The words of that command, if it is a plain call of this program.
     pub call: Option<Vec<String>>,
     /// Who can run it.
     pub run_by: RunBy,
 }
 
-/// An environment variable that a target refers to; its value is nobody's business.
+/// An environment variable that a target refers to; its value is never exposed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Variable {
     /// Its name.
     pub name: String,
     /// Whether it has a value.
     pub set: bool,
-    /// Whether the target does without one.
+    /// Whether the target works without it.
     pub has_default: bool,
 }
 
@@ -48,12 +48,12 @@ pub enum RunBy {
     Us(Target),
     /// `agentv eval` alone.
     Agentv,
-    /// Nobody, as long as its errors stand.
+    /// Nothing, until its errors are fixed.
     Nobody,
 }
 
 impl TargetsFile {
-    /// Follows and reads one target, and notes everything instead of ending with the first problem.
+    /// Follows and reads one target, recording all problems instead of stopping at the first.
     pub fn inspect(&self, name: &str, env: &Env) -> Result<Inspection, Failure> {
         let (path, followed) = self.follow(name, env)?;
         let mut inspection = Inspection {
@@ -82,7 +82,7 @@ impl TargetsFile {
         let resolved = interpolate(word, env, |_| {});
         let resolved = resolved.trim();
         let kind = ProviderKind::find(resolved);
-        // A word from the environment is shown only if it is a known one.
+        // A value from the environment is shown only if it is a known word.
         inspection.provider = match kind {
             Some(kind) => Some(kind.name.to_owned()),
             None => (!word.is_empty()).then(|| word.trim().to_owned()),
@@ -120,7 +120,7 @@ impl TargetsFile {
         names
     }
 
-    /// Other targets that AgentV would look for in vain. Those of a link count too.
+    /// Other targets that AgentV would not find, including those of a link.
     fn dangling(&self, path: &Path<'_>, env: &Env) -> Vec<Finding> {
         let mut problems = Problems::default();
         for entry in &path.entries {
@@ -149,7 +149,7 @@ impl TargetsFile {
     }
 }
 
-/// Every variable on the way, in the order of the file, each once.
+/// Every variable on the way, in file order, each once.
 fn variables(path: &Path<'_>, env: &Env) -> Vec<Variable> {
     let mut found: Vec<Variable> = Vec::new();
     for entry in &path.entries {
@@ -157,7 +157,7 @@ fn variables(path: &Path<'_>, env: &Env) -> Vec<Variable> {
             for reference in references(text) {
                 let has_default = reference.default.is_some();
                 match found.iter_mut().find(|known| known.name == reference.name) {
-                    // One place that does without does not help another one.
+                    // A default in one place does not help the other places.
                     Some(known) => known.has_default &= has_default,
                     None => found.push(Variable {
                         name: reference.name.to_owned(),

@@ -1,5 +1,5 @@
 //! The table of target keys: shape, meaning, and which kinds of providers have them. The reader, the JSON Schema and
-//! `docs/targets.md` all come from it.
+//! `docs/targets.md` are all generated from it.
 
 use super::shape::Shape;
 use crate::model::{Api, Backend, ProviderKind};
@@ -8,7 +8,7 @@ use crate::model::{Api, Backend, ProviderKind};
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Key {
     pub(super) name: &'static str,
-    /// Its name in the schema, where kinds differ in what they mean by it.
+    /// Its name in the schema, if kinds of providers give it different meanings.
     pub(super) id: &'static str,
     pub(super) shape: Shape,
     pub(super) about: &'static str,
@@ -18,9 +18,9 @@ pub(super) struct Key {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Group {
     pub(super) parts: [&'static [Key]; 5],
-    /// What must be there, in one of its spellings.
+    /// Required keys, each in one of its spellings.
     pub(super) needs: &'static [&'static [&'static str]],
-    /// What must not stand side by side.
+    /// Keys that exclude each other.
     pub(super) excluding: &'static [&'static [&'static str]],
 }
 
@@ -37,7 +37,7 @@ impl Group {
         self.keys().find(|key| key.name == name)
     }
 
-    /// All spellings of a key, where it has several.
+    /// All spellings of a key, if it has several.
     pub(super) fn spellings(&self, name: &'static str) -> &'static [&'static str] {
         self.excluding.iter().copied().find(|spellings| spellings[0] == name).unwrap_or_default()
     }
@@ -70,7 +70,7 @@ const SECOND: Shape = Shape::Duration(1000);
 const NAME: Key = key("name", Shape::Name, "The name that `--target` and suites take.");
 const PROVIDER: Key = key("provider", Shape::Provider, "Who answers.");
 
-/// What every target may say, also one that only leads to another.
+/// Keys that every target may have, also a link.
 const COMMON: [Key; 11] = [
     key("provider_batching", Shape::Flag, "AgentV's: whether it calls the target once for all test cases."),
     key("subagent_mode_allowed", Shape::Flag, "AgentV's: whether the target may be run as a subagent."),
@@ -81,13 +81,13 @@ const COMMON: [Key; 11] = [
     key(
         "max_retries",
         Shape::Whole(Some(0), Some(1000)),
-        "How often a failed call is repeated; default 5. Rate limits do not count.",
+        "How often a failed call is retried; default 5. Rate limits do not count.",
     ),
-    key("retry_initial_delay_ms", DELAY, "The first wait before a repeat, in milliseconds; default 500."),
+    key("retry_initial_delay_ms", DELAY, "The first wait before a retry, in milliseconds; default 500."),
     key(
         "retry_max_delay_ms",
         DELAY,
-        "The longest wait before a repeat, and the longest `Retry-After` that is honored, in milliseconds; default 120000.",
+        "The longest wait before a retry, and the longest `Retry-After` that is honored, in milliseconds; default 120000.",
     ),
     key(
         "retry_backoff_factor",
@@ -97,21 +97,21 @@ const COMMON: [Key; 11] = [
     key("retry_status_codes", Shape::Wholes, "AgentV's; without effect in run-evals."),
 ];
 
-/// What every target with a provider says first.
+/// The first keys of every target with a provider.
 const HEAD: [Key; 2] = [NAME, PROVIDER];
 
-/// What everything that is called from here may say.
+/// Keys of everything that is called from here.
 const RUNNER: [Key; 17] = [
-    key("temperature", Shape::Number(0.0, Some(2.0)), "How much chance plays a part, 0 to 2."),
-    key("top_p", SHARE, "The share of likely words that is drawn from, 0 to 1."),
-    key("stop", Shape::Strings, "Where an answer ends."),
+    key("temperature", Shape::Number(0.0, Some(2.0)), "The sampling temperature, 0 to 2."),
+    key("top_p", SHARE, "The nucleus-sampling threshold, 0 to 1."),
+    key("stop", Shape::Strings, "Stop sequences."),
     key(
         "max_tokens",
         Shape::Whole(Some(1), None),
         "The longest answer, in tokens; default of `anthropic`: 16384.",
     ),
     key("max_output_tokens", Shape::Whole(Some(1), None), "AgentV's word for `max_tokens`."),
-    key("reasoning_effort", Shape::Text, "How long a reasoning model thinks, in the vendor's words."),
+    key("reasoning_effort", Shape::Text, "How long a reasoning model thinks, as a value of the vendor."),
     key(
         "response_format",
         Shape::ResponseFormat,
@@ -126,11 +126,15 @@ const RUNNER: [Key; 17] = [
     key(
         "budget_usd",
         Shape::Above0(None),
-        "Stops before more is spent, in US dollars; needs `price`. Without `max_tokens`, 4,096 output tokens are assumed for each call.",
+        "The most that a batch may cost, in US dollars; needs `price`. Without `max_tokens`, 4,096 output tokens are assumed for each call.",
     ),
     key("dedupe", Shape::Flag, "Whether identical requests are called once; default `false`."),
     key("keep_raw", Shape::Flag, "Whether each row keeps the vendor's whole answer; default `false`."),
-    key("allow_models", Shape::Strings, "What a request's `model` may choose beside the target's own."),
+    key(
+        "allow_models",
+        Shape::Strings,
+        "The models that a request's `model` may choose besides the target's own.",
+    ),
 ];
 
 const MODEL: Key = key("model", Shape::Text, "The model's name at the vendor.");
@@ -138,9 +142,9 @@ const DEPLOYMENT: Key =
     key("deployment", Shape::Text, "The name of the deployment, AgentV's word for `model`.");
 const DEPLOYMENT_NAME: Key = key("deployment_name", Shape::Text, "The same as `deployment`.");
 const VARIANT: Key = key("variant", Shape::Text, "AgentV's older word for `model`.");
-const SEED: Key = key("seed", Shape::Whole(None, None), "Makes answers repeatable, where the vendor can.");
-const BASE_URL: Key =
-    key("base_url", URL, "Where the vendor is reached, up to but without the path of the call.");
+const SEED: Key =
+    key("seed", Shape::Whole(None, None), "Makes answers repeatable, if the vendor supports it.");
+const BASE_URL: Key = key("base_url", URL, "The vendor's URL, without the path of the call.");
 const ENDPOINT: Key = key("endpoint", URL, "AgentV's word for `base_url`.");
 const API_KEY: Key =
     key("api_key", Shape::ApiKey, "The variable that holds the key, as `${{ NAME }}`; never the key itself.");
@@ -153,7 +157,7 @@ const CA_FILE: Key = key(
     "A PEM file with the certificates of a private CA, relative to this file; trusted besides the system's. A runner on GitHub reads it from the default branch.",
 );
 
-/// The keys of an API that has no others.
+/// The keys of an API without special ones.
 const STANDARD: [Key; 9] =
     [MODEL, DEPLOYMENT, DEPLOYMENT_NAME, VARIANT, BASE_URL, ENDPOINT, API_KEY, CA_FILE, SEED];
 const OPENAI: [Key; 2] = [API_FORMAT, auth("auth-openai")];
@@ -284,9 +288,9 @@ const MOCK: [Key; 14] = [
         "A JSONL file of `{\"id\", \"response\", \"tool_calls\"}` or `{\"id\", \"status\", \"error\"}` lines, relative to this file.",
     ),
     key("latency", Shape::Duration(0), "How long each call takes; default 0s."),
-    key("error_rate", SHARE, "The share of calls, 0 to 1, that are answered 500."),
-    key("rate_limit_rate", SHARE, "The share of calls, 0 to 1, that are answered 429."),
-    key("retry_after", Shape::Duration(0), "What a 429 asks for; default 1s."),
+    key("error_rate", SHARE, "The share of calls, 0 to 1, that fail with status 500."),
+    key("rate_limit_rate", SHARE, "The share of calls, 0 to 1, that fail with status 429."),
+    key("retry_after", Shape::Duration(0), "The `Retry-After` of a 429; default 1s."),
     called("seed-mock", "seed", Shape::Whole(Some(0), None), "Chooses which calls fail; default 0."),
     key("trace", Shape::Any, "AgentV's; without effect in run-evals."),
 ];
@@ -309,7 +313,7 @@ const REMOTE: [Key; 9] = [
         "The file name of the workflow in `.github/workflows` of that repository.",
     ),
     key("ref", Shape::Text, "The branch or tag whose workflow runs; default: the default branch."),
-    key("target", Shape::Text, "Which of the runner's own targets answers; default `default`."),
+    key("target", Shape::Text, "Which of the runner's own targets to use; default `default`."),
     key(
         "results_branch",
         Shape::Text,
@@ -320,17 +324,22 @@ const REMOTE: [Key; 9] = [
         Shape::Flag,
         "Whether results are artifacts, which leave no trace in the repository; default `false`.",
     ),
-    key("poll_interval", SECOND, "How often a run is looked at, 1s or more; default: adaptive."),
-    called("timeout-run", "timeout", SECOND, "How long a run is waited for, 1s or more; default 30m."),
+    key("poll_interval", SECOND, "How often the workflow run is polled, 1s or more; default: adaptive."),
+    called(
+        "timeout-run",
+        "timeout",
+        SECOND,
+        "How long to wait for the workflow run, 1s or more; default 30m.",
+    ),
     key("shards", Shape::Shards, "How many jobs share a batch, 1 to 256; default `auto`."),
 ];
 
-/// What AgentV reads of a runner repository, to run our adapter as a command.
+/// The keys that AgentV reads of a `github-actions` target, to run the adapter as a command.
 const AGENTV: [Key; 8] = [
     key(
         "command",
         Shape::Verbatim,
-        "What `agentv eval` runs: `run-evals adapter` by its absolute path, with `{PROMPT_FILE}` and `{OUTPUT_FILE}`.",
+        "The command that `agentv eval` runs: `run-evals adapter` by its absolute path, with `{PROMPT_FILE}` and `{OUTPUT_FILE}`.",
     ),
     called(
         "timeout_seconds-agentv",
@@ -341,12 +350,12 @@ const AGENTV: [Key; 8] = [
     key("cwd", Shape::Text, "Where AgentV runs `command`, relative to the suite."),
     key("verbose", Shape::Flag, "AgentV's: whether it logs the command."),
     key("keep_temp_files", Shape::Flag, "AgentV's: whether prompt and answer files stay."),
-    key("healthcheck", Shape::Any, "AgentV's: what it asks before the first test case."),
+    key("healthcheck", Shape::Any, "AgentV's: its check before the first test case."),
     key("files_format", Shape::Verbatim, "AgentV's: how each of `{FILES}` is written."),
     key("attachments_format", Shape::Verbatim, "AgentV's: the same as `files_format`."),
 ];
 
-const LINKING: [Key; 2] = [NAME, key("use_target", Shape::Text, "The target that stands behind this name.")];
+const LINKING: [Key; 2] = [NAME, key("use_target", Shape::Text, "The target that this name refers to.")];
 
 const PRICES: [Key; 3] = [
     key("input_per_mtok", Shape::Number(0.0, None), "For a million input tokens."),

@@ -1,14 +1,14 @@
 //! Hides literal secrets from the lines that messages draw.
 //!
-//! A key that someone wrote into the file is refused, but the message that says so, and every other message about
-//! the same line, would carry it into a log.
+//! A key that was written into the file is rejected, but the message that says so, and every other message about the same
+//! line, would carry it into a log.
 
 use std::sync::Arc;
 
 use crate::config::{Document, Node, NodeValue, Reference, Source, Span, did_you_mean};
 use crate::util::secrets::is_secret_name;
 
-/// Shorter words are no secrets; hiding them everywhere would make messages unreadable.
+/// Shorter words are not secrets; hiding them everywhere would make messages unreadable.
 const SHORTEST_SECRET: usize = 8;
 
 #[derive(Default)]
@@ -17,15 +17,15 @@ struct Found {
     spans: Vec<Span>,
 }
 
-/// Puts stars where literal secrets stand. Only the text that lines are drawn from changes, not the values, and every
-/// column stays where it is.
+/// Replaces literal secrets by stars. Only the text that lines are drawn from changes, not the values, and every column
+/// stays the same.
 pub(super) fn hide_literals(document: &mut Document) {
     let mut found = Found::default();
     find(&document.root, &mut found);
     if found.words.is_empty() && found.spans.is_empty() {
         return;
     }
-    // The longest first, so that a word inside another one does not break it.
+    // The longest first, so that a word inside another one does not split it.
     found.words.sort_by_key(|word| std::cmp::Reverse(word.len()));
     let mut text = document.source.text.clone();
     for word in &found.words {
@@ -94,7 +94,7 @@ fn find_literal(value: &Node, found: &mut Found) {
             if let Some(reference) = Reference::whole(text) {
                 reference.default.unwrap_or_default()
             } else if text.starts_with("${{") && text.ends_with("}}") && !text.contains(":-") {
-                // A reference that is written wrong, such as `${{ secrets.KEY }}`, should be seen.
+                // A misspelled reference, such as `${{ secrets.KEY }}`, should be visible.
                 ""
             } else {
                 found.spans.push(value.span.clone());
@@ -107,7 +107,7 @@ fn find_literal(value: &Node, found: &mut Found) {
         }
         _ => "",
     };
-    // A value over several lines has no width: its words are looked for instead.
+    // A value over several lines has no width: search for its words instead.
     let long = literal.split_whitespace().filter(|word| word.len() >= SHORTEST_SECRET);
     found.words.extend(long.map(str::to_owned));
 }

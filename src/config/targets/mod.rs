@@ -2,10 +2,9 @@
 //!
 //! `keys` (with `auth_keys`) is the table of keys, each with a `shape`. `entry` reads one target through `settings`, which takes legal keys and
 //! values from the table, each of a type in `typed`: `runner` (with `endpoint` and `auth`) for what is called from here, `remote` for a
-//! repository on GitHub. All shapes are checked at load; `resolve` then follows `use_target` and meets the environment, for
-//! the one target that is used. `schema` is the table for editors. `inspect` tells
-//! what is right and wrong with every target (`command`: with what AgentV makes of it). `mask` keeps literal keys out of the
-//! messages, and `values` are the forms that a text may have.
+//! repository on GitHub. All shapes are checked at load; `resolve` then follows `use_target` and applies the environment to
+//! the one target that is used. `schema` is the table for editors. `inspect` reports the problems of every target (`command`: of
+//! AgentV's view of it). `mask` keeps literal keys out of the messages, and `values` are the formats that a text may have.
 
 mod auth;
 mod auth_keys;
@@ -38,27 +37,27 @@ use super::{Document, Env, Node, Problems, Roots, Source, each_reference};
 use crate::model::{Failure, Limits, Target};
 use crate::util::secrets::is_secret_name;
 
-/// A targets file: the shapes of its entries are checked, their environment references are not resolved yet.
+/// A targets file: the shapes of its entries are checked, its environment references are not resolved yet.
 #[derive(Debug)]
 pub struct TargetsFile {
     shown_as: PathBuf,
     dir: PathBuf,
     entries: Vec<Entry>,
-    /// The files that it names, where it is not on this disk.
+    /// The files that it names, if they are not on this disk.
     files: Option<BTreeMap<String, Vec<u8>>>,
 }
 
 impl TargetsFile {
-    /// Where the file may be, in each directory; the first one counts.
+    /// Where the file may be, in each directory; the first one wins.
     pub const PLACES: [&str; 4] =
         ["targets.yaml", "targets.yml", ".agentv/targets.yaml", ".agentv/targets.yml"];
 
-    /// The file that AgentV would take: the first one, from the nearest directory on. Files are not merged.
+    /// The file that AgentV would use: the first one, from the nearest directory on. Files are not merged.
     pub fn discover(roots: &Roots) -> Option<PathBuf> {
         roots.iter().flat_map(|dir| Self::PLACES.map(|place| dir.join(place))).find(|path| path.is_file())
     }
 
-    /// Reads a file and checks the shapes of all entries, with the warnings drawn; messages call it `shown_as`.
+    /// Reads a file and checks the shapes of all entries; returns the warnings rendered. Messages call it `shown_as`.
     pub fn load(path: &Path, shown_as: &Path) -> Result<(Self, Vec<String>), Failure> {
         let bytes = std::fs::read(path).map_err(|error| {
             Failure::config(format!("cannot read `{}`: {error}", shown_as.display()))
@@ -67,7 +66,7 @@ impl TargetsFile {
         Self::parse(bytes, shown_as, path.parent().unwrap_or(Path::new("")))
     }
 
-    /// The same for a file that was read; paths in it are relative to `dir`.
+    /// The same for a file in memory; its paths are relative to `dir`.
     pub fn parse(bytes: Vec<u8>, shown_as: &Path, dir: &Path) -> Result<(Self, Vec<String>), Failure> {
         let source = Source::decode(shown_as, bytes)?;
         let mut document = Document::parse(source.path, source.text)?;
@@ -79,12 +78,12 @@ impl TargetsFile {
         Ok((Self { shown_as, dir, entries, files: None }, warnings))
     }
 
-    /// The files with certificates that its targets name, as they are written there.
+    /// The certificate files that its targets name, as written.
     pub fn ca_files(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter_map(|entry| entry.get("ca_file")?.as_str()).map(str::trim)
     }
 
-    /// The same file with the files that it names: none is read from the disk.
+    /// The same file with the files that it names, so that none is read from disk.
     #[must_use]
     pub fn with_files(self, files: BTreeMap<String, Vec<u8>>) -> Self {
         Self { files: Some(files), ..self }
@@ -103,7 +102,7 @@ impl TargetsFile {
         names.into_iter()
     }
 
-    /// How fast a target may be called, as far as can be told where its keys are not set.
+    /// The rate limits of a target, as far as they are known without its keys.
     pub fn limits(&self, name: &str, env: &Env) -> Option<Limits> {
         match self.resolve_without_keys(name, env)? {
             Target::Runner(target) => Some(target.limits),
@@ -121,7 +120,7 @@ impl TargetsFile {
         self.dir.join(self.shown_as.file_name().unwrap_or_default())
     }
 
-    /// The directory that the file is about: the one it lies in, or the one that its `.agentv` lies in.
+    /// The project directory: the one that contains the file, or its `.agentv`.
     pub fn home(&self) -> &Path {
         if self.dir.ends_with(".agentv") { self.dir.parent().unwrap_or(&self.dir) } else { &self.dir }
     }

@@ -68,7 +68,7 @@ fn results(settings: &mut Settings<'_, '_>) -> Result<RemoteResults, Unknown> {
         (Some(node), Some(true)) => Err(settings.error(
             &node.span,
             "`results_branch` and `results_artifact: true` exclude each other",
-            "keep one: a branch is the audit trail, artifacts leave no trace in the repository",
+            "keep one: a branch keeps an audit trail, artifacts leave no trace in the repository",
         )),
         (None, Some(true)) => Ok(RemoteResults::Artifact),
         _ => Ok(RemoteResults::Branch(branch?.unwrap_or_else(|| RESULTS_FOLDER.to_owned()))),

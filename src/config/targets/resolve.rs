@@ -1,4 +1,4 @@
-//! From a name to the target behind it: `use_target` links, then the environment.
+//! From a name to its target: `use_target` links, then the environment.
 
 use super::TargetsFile;
 use super::entry::Entry;
@@ -6,31 +6,31 @@ use super::settings::Scope;
 use crate::config::{Env, Invalid, Node, Problems, did_you_mean, interpolate, listed};
 use crate::model::{Failure, Target};
 
-/// As many links as AgentV follows.
+/// The number of links that AgentV follows.
 const MOST_LINKS: usize = 10;
 
-/// The way from a name to a target of its own.
+/// The way from a name to a target with a provider.
 pub(super) struct Path<'f> {
     pub(super) entries: Vec<&'f Entry>,
-    /// The way as messages show it: `default → ${{ X }} = gpt`.
+    /// The way in messages: `default → ${{ X }} = gpt`.
     pub(super) shown: String,
 }
 
 impl<'f> Path<'f> {
-    /// Where it leads.
+    /// The last entry.
     pub(super) fn end(&self) -> &'f Entry {
         self.entries[self.entries.len() - 1]
     }
 
-    /// The links, where there are any.
+    /// The links, empty if there are none.
     pub(super) fn chain(&self) -> &str {
         if self.entries.len() > 1 { self.shown.as_str() } else { "" }
     }
 }
 
 impl TargetsFile {
-    /// Follows `use_target` from a name to a target of its own, then resolves that target's references. A reference
-    /// may be a part of a value (`https://${{ HOST }}/v1`), which AgentV would leave as it stands.
+    /// Follows `use_target` from a name to a target with a provider, then resolves that target's references. A reference may be
+    /// part of a value (`https://${{ HOST }}/v1`), which AgentV would not replace.
     pub fn resolve(&self, name: &str, env: &Env) -> Result<Target, Failure> {
         let (path, followed) = self.follow(name, env)?;
         followed?;
@@ -42,7 +42,7 @@ impl TargetsFile {
         Ok(target.expect("with an environment, what is unknown was noted as an error"))
     }
 
-    /// The target that grades the answers of another, as that says itself, at the end of its `use_target` chain.
+    /// The grader target that a target names, at the end of its own `use_target` chain.
     pub fn grader_of(&self, name: &str, env: &Env) -> Result<Option<String>, Failure> {
         let (path, ended) = self.follow(name, env)?;
         ended?;
@@ -51,7 +51,7 @@ impl TargetsFile {
         Ok(grader.map(|text| interpolate(text.trim(), env, |_| ())).filter(|name| !name.is_empty()))
     }
 
-    /// What a name leads to, as far as can be told where its keys are not set.
+    /// The target behind a name, as far as it is known without its keys.
     pub fn resolve_without_keys(&self, name: &str, env: &Env) -> Option<Target> {
         let mut env = env.clone();
         env.set_where_unset(self.secret_names(), "unset");
@@ -59,7 +59,7 @@ impl TargetsFile {
         self.resolve(name, &env).ok()
     }
 
-    /// Whether a target has `auth`: it needs no stored key.
+    /// Whether a target has `auth`, so that it needs no stored key.
     pub fn is_keyless(&self, name: &str) -> bool {
         self.follow(name, &Env::default()).is_ok_and(|(path, _)| {
             let entries = path.end().node.entries().unwrap_or_default();
@@ -67,7 +67,7 @@ impl TargetsFile {
         })
     }
 
-    /// For whom the settings at the end of the way are read.
+    /// The scope in which the settings of the last entry are read.
     pub(super) fn scope<'a>(&'a self, path: &'a Path<'a>, env: &'a Env) -> Scope<'a> {
         let entry = path.end();
         let chain = path.chain();
@@ -75,7 +75,7 @@ impl TargetsFile {
         Scope { target: &entry.name, chain, dir, files, env: Some(env), warned: entry.was_checked() }
     }
 
-    /// The way from a name, as far as it goes, and why it goes no further.
+    /// The way from a name, as far as it leads, and why it stops there.
     pub(super) fn follow(&self, name: &str, env: &Env) -> Result<(Path<'_>, Result<(), Invalid>), Failure> {
         let Some(first) = self.entry(name) else {
             let hint = match did_you_mean(name, self.names()) {
@@ -101,11 +101,11 @@ impl TargetsFile {
             let shown = format!("{} → {text}", path.shown);
             path.shown.clone_from(&shown);
             if let Some(variable) = unset {
-                let message = format!("`use_target` leads nowhere: {shown} (unset)");
+                let message = format!("`use_target` does not resolve: {shown} (unset)");
                 let hint = format!("set `{variable}` to the name of a target; {}", self.listed());
                 return Err(invalid(link, message, hint));
             }
-            // The name itself is shown only if it stands in the file: a variable may hold anything.
+            // Show the name only if it is in the file: a variable may hold anything.
             let Some(next) = self.entry(wanted.trim()) else {
                 let near = did_you_mean(text, self.names()).filter(|_| !text.contains("${{"));
                 let hint = match near {
@@ -114,17 +114,18 @@ impl TargetsFile {
                 };
                 return Err(invalid(
                     link,
-                    format!("`use_target` leads nowhere: {shown} (no such target)"),
+                    format!("`use_target` does not resolve: {shown} (no such target)"),
                     hint,
                 ));
             };
             path.shown = if text.contains("${{") { format!("{shown} = {}", next.name) } else { shown };
             if path.entries.iter().any(|seen| seen.name == next.name) {
-                let message = format!("`use_target` goes in a circle: {}", path.shown);
+                let message = format!("`use_target` is circular: {}", path.shown);
                 return Err(invalid(link, message, "give one of these targets a `provider` instead"));
             }
             if path.entries.len() > MOST_LINKS {
-                let message = format!("`use_target` is followed {MOST_LINKS} times at most: {}", path.shown);
+                let message =
+                    format!("`use_target` is nested more than {MOST_LINKS} levels deep: {}", path.shown);
                 return Err(invalid(link, message, "let the first name its target directly"));
             }
             path.entries.push(next);

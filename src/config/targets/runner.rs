@@ -1,4 +1,4 @@
-//! Targets that the runner calls itself: a provider's model, or the mock.
+//! Targets that the runner calls directly: a provider's model, or the mock.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::model::{
 };
 
 const DEFAULT_CONCURRENCY: u32 = 16;
-/// Long enough for a reasoning model's longest answer.
+/// Long enough for the longest answer of a reasoning model.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Reads the settings of a target that is called from here.
@@ -36,7 +36,7 @@ pub(super) fn read(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Resu
     if let Some(node) = settings.node("budget_usd").filter(|_| !has_price) {
         settings.error(
             &node.span,
-            "`budget_usd` without `price`: what was spent cannot be known",
+            "`budget_usd` without `price`: the cost cannot be computed",
             "add `price: { input_per_mtok: …, output_per_mtok: … }`, in US dollars for a million tokens",
         );
     }
@@ -55,7 +55,7 @@ pub(super) fn read(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Resu
     })
 }
 
-/// The common settings of AgentV that limit and repeat calls; targets that only lead to another one have them too.
+/// AgentV's common settings that limit and retry calls; links have them too.
 pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, Unknown> {
     let max_retries = settings.whole("max_retries");
     let initial = settings.whole("retry_initial_delay_ms");
@@ -65,8 +65,8 @@ pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, Unkn
         settings.warning(
             &node.span,
             false,
-            "`retry_status_codes` has no effect: which answers are repeated is not configurable",
-            "408, 409, 424, 429, 5xx but 501, and broken connections are repeated",
+            "`retry_status_codes` has no effect: which errors are retried is not configurable",
+            "408, 409, 424, 429, 5xx but 501, and broken connections are retried",
         );
     }
     let defaults = RetryPolicy::default();
@@ -83,10 +83,10 @@ pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, Unkn
     })
 }
 
-/// The model's name; AgentV has several words for it.
+/// The model's name; AgentV has several keys for it.
 fn model(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Read<String> {
     if kind.api() == Some(Api::Azure) {
-        // A deployment has a name of its own, so that `model` beside it only says what it deploys.
+        // A deployment has its own name, so `model` next to it only says what it deploys.
         let key = settings.spelled("deployment");
         let deployment = settings.text(key);
         let model = settings.text("model");
@@ -103,7 +103,7 @@ fn model(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Read<String> {
     required_model(settings, model, "add `model:`, the model's name at the vendor")
 }
 
-/// AgentV has models of its own choice, so that a file may lack one: it is missed only where the target is used.
+/// AgentV has default models, so a file may lack one: that is an error only when the target is used.
 fn required_model(settings: &mut Settings<'_, '_>, model: Read<String>, hint: &str) -> Read<String> {
     if settings.scope.env.is_none() {
         return model;

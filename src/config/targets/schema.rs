@@ -1,10 +1,10 @@
-//! The JSON Schema of `targets.yaml`, for editors: the same keys and values that the readers take.
+//! The JSON Schema of `targets.yaml`, for editors: the same keys and values as the readers.
 //!
-//! `keys` lists every key with its shape and one sentence, `shape` turns a shape into JSON. A test offers the readers and the
-//! schema the same values, so that neither can change alone.
+//! `keys` lists every key with its shape and one sentence; `shape` turns a shape into JSON. A test gives the readers and the
+//! schema the same values, so that they cannot drift apart.
 //!
-//! It is draft 7, which every editor knows. Each kind of target has all its keys in one place, chosen by `if` and `then`: editors
-//! complete and explain what stands in the branch that fits, and a closed list of keys works only in one piece.
+//! It is draft 7, which every editor supports. Each kind of target has all its keys in one place, chosen by `if` and `then`: editors
+//! complete and explain the branch that matches, and a closed list of keys works only in one piece.
 
 use serde_json::{Map, Value, json};
 
@@ -13,7 +13,7 @@ use super::keys::{Group, Key, LINK, PRICE, of_kind};
 use super::shape::{Shape, reference};
 use crate::model::{ONLY_AGENTV, PROVIDERS, ProviderKind};
 
-/// Where the newest one of this major version is.
+/// The URL of the newest schema of this major version.
 const ID: &str = "https://raw.githubusercontent.com/agentv/run-evals/v1/docs/targets.schema.json";
 
 /// The schema of a targets file.
@@ -49,7 +49,7 @@ pub fn targets_schema() -> Value {
         "properties": {
             "$schema": { "description": "Where this schema is, for editors." },
             "targets": {
-                "description": "The targets, each with a name of its own.",
+                "description": "The targets, each with a unique name.",
                 "type": "array",
                 "items": { "$ref": "#/definitions/target" },
             },
@@ -73,7 +73,7 @@ fn target() -> Value {
             })
         })
         .collect();
-    // Any other word is a command line for AgentV, if it has one.
+    // With a `command`, any other word is a provider for AgentV.
     rules.push(json!({
         "if": { "not": { "required": ["command"] } },
         "then": { "properties": { "provider": provider } },
@@ -110,7 +110,7 @@ impl Group {
         }
         for excluding in self.excluding {
             for (at, first) in excluding.iter().enumerate() {
-                // Not `not`, of which editors can only say that it does not fit.
+                // Not `not`: editors can only report that it does not match.
                 rules.extend(excluding[at + 1..].iter().map(|second| {
                     json!({
                         "if": { "required": [first] },
@@ -145,7 +145,7 @@ impl Group {
 }
 
 impl Key {
-    /// The shape and the sentence.
+    /// The shape and its description.
     fn described(&self) -> Value {
         let mut schema = Map::from_iter([("description".to_owned(), Value::from(self.about))]);
         match self.shape {
@@ -154,7 +154,7 @@ impl Key {
                 schema.insert("allOf".to_owned(), json!([{ "$ref": definition }]));
             }
             Shape::Provider => {
-                // All words for completion; which of them are legal depends on the other keys.
+                // All words for completion; other keys decide which of them are legal.
                 let words: Vec<&str> = PROVIDERS.iter().map(|kind| kind.name).chain(ONLY_AGENTV).collect();
                 schema.insert("anyOf".to_owned(), json!([{ "enum": words }, { "type": "string" }]));
             }

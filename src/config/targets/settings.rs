@@ -1,8 +1,8 @@
-//! The settings of one target: values in which `${{ NAME }}` may stand.
+//! The settings of one target: values that may contain `${{ NAME }}`.
 //!
-//! The same reader runs twice. At load it has no environment: references are left for later, everything else is
-//! checked. At resolution it has one, and the same checks meet what the references gave. Values that come from the
-//! environment are never shown: any of them may be a secret.
+//! The same reader runs twice. At load it has no environment: it skips references and checks everything else. At resolution
+//! it has one, and applies the same checks to the resolved values. Values from the environment are never shown: any of them
+//! may be a secret.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,31 +19,31 @@ use crate::util::secrets::is_secret_name;
 /// The longest string of the file that a message repeats.
 const LONGEST_SHOWN: usize = 40;
 
-/// The value is not known: its reference waits for the environment, or an error was noted.
+/// The value is unknown: its reference needs the environment, or an error was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Unknown;
 
 /// A setting that may be absent.
 pub(super) type Read<T> = Result<Option<T>, Unknown>;
 
-/// For whom settings are read.
+/// The context in which settings are read.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     /// The target's name.
     pub(super) target: &'a str,
-    /// The `use_target` links that led to it, empty where there were none.
+    /// The `use_target` links that led to it, or empty.
     pub(super) chain: &'a str,
     /// The directory of the file.
     pub(super) dir: &'a Path,
-    /// The files that it names, where it is not on this disk.
+    /// The files that it names, if they are not on this disk.
     pub(super) files: Option<&'a BTreeMap<String, Vec<u8>>>,
-    /// Without it only the shape is checked.
+    /// Without it, only the shape is checked.
     pub(super) env: Option<&'a Env>,
-    /// Whether the warnings about what stands in the file were given before.
+    /// Whether the warnings about the file's own text were given before.
     pub(super) warned: bool,
 }
 
-/// A value, its references resolved.
+/// A value with its references resolved.
 pub(super) struct Setting<'a> {
     pub(super) node: &'a Node,
     pub(super) value: NodeValue,
@@ -55,12 +55,12 @@ pub(super) struct Setting<'a> {
 pub(super) struct Settings<'a, 'p> {
     pub(super) scope: Scope<'a>,
     fields: Fields<'a>,
-    /// What stands before a key in messages, such as `price.`.
+    /// The prefix of keys in messages, such as `price.`.
     path: &'static str,
-    /// Where a missing key is told.
+    /// Where a missing key is reported.
     home: &'a Span,
     group: Group,
-    /// The keys that an unset variable leaves out.
+    /// The keys that an unset variable omits.
     optional: Vec<&'static str>,
     problems: &'p mut Problems,
 }
@@ -116,7 +116,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         value.map(Some)
     }
 
-    /// The one of several spellings that the file uses; the first where it uses none.
+    /// The spelling that the file uses; the first one if it uses none.
     pub(super) fn spelled(&mut self, key: &'static str) -> &'static str {
         let keys = self.group.spellings(key);
         let used: Vec<(&'static str, &Node)> =
@@ -128,12 +128,12 @@ impl<'a, 'p> Settings<'a, 'p> {
         used.first().map_or(key, |(key, _)| *key)
     }
 
-    /// Makes a key, whose value is one whole reference to an unset variable, as good as absent, where AgentV does so.
+    /// Treats a key that is one whole reference to an unset variable as absent, as AgentV does.
     pub(super) fn optional(&mut self, key: &'static str) {
         self.optional.push(key);
     }
 
-    /// The value, or an error that says that its key is missing.
+    /// The value; records an error if its key is missing.
     pub(super) fn required<T>(&mut self, key: &str, read: Read<T>, hint: &str) -> Result<T, Unknown> {
         read?.ok_or_else(|| {
             let message = format!("target `{}`: `{}{key}` is missing", self.scope.target, self.path);
@@ -142,7 +142,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         })
     }
 
-    /// Notes an error.
+    /// Records an error.
     pub(super) fn error(
         &mut self,
         span: &Span,
@@ -153,7 +153,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         Unknown
     }
 
-    /// Notes a warning, once: at load about what stands in the file, at resolution about what its references gave.
+    /// Records a warning once: at load about the file's own text, at resolution about resolved values.
     pub(super) fn warning(
         &mut self,
         span: &Span,
@@ -166,7 +166,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         }
     }
 
-    /// Notes that a value is not legal.
+    /// Records that a value is not legal.
     pub(super) fn wrong(&mut self, key: &str, setting: &Setting<'_>, legal: impl Into<Legal>) -> Unknown {
         let Legal { expected, hint } = legal.into();
         let message = format!("`{}{key}`: expected {expected}, found {}", self.path, setting.describe());
@@ -177,7 +177,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         Unknown
     }
 
-    /// Notes that a variable has no value.
+    /// Records that a variable has no value.
     pub(super) fn unset(&mut self, span: &Span, key: &str, name: &str) {
         let Scope { target, chain, .. } = self.scope;
         let by = if chain.is_empty() { String::new() } else { format!(" ({chain})") };
@@ -189,7 +189,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         let hint = match process.filter(|env| env.get("GITHUB_ACTIONS") == Some("true")) {
             Some(env) if is_secret_name(name) => {
                 let repo = env.get("GITHUB_REPOSITORY").unwrap_or("OWNER/REPO");
-                // Only the template of a runner repository has the environment.
+                // Only the runner repository's template uses the environment.
                 let is_runner = env.get("GITHUB_EVENT_NAME") == Some("workflow_dispatch");
                 let environment = if is_runner { " --env run-evals" } else { "" };
                 format!(
@@ -205,7 +205,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         self.problems.error_with_hint(span, message, hint);
     }
 
-    /// Notes the keys that are not legal; `place` says where they are.
+    /// Records the unknown keys; `place` says where they are.
     pub(super) fn finish(mut self, place: &str) {
         let legal: Vec<&str> = self.group.names().collect();
         for key in &legal {
@@ -223,7 +223,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         }
     }
 
-    /// A value with its references replaced; an empty default means that the setting is not given.
+    /// A value with its references replaced; an empty default means that the setting is absent.
     pub(super) fn resolve(&mut self, key: &str, node: &'a Node) -> Read<Setting<'a>> {
         let literal = || Setting { node, value: node.value.clone(), variable: None };
         let Some(text) = node.as_str().filter(|text| text.contains("${{")) else {
@@ -269,7 +269,7 @@ impl Setting<'_> {
         if let NodeValue::String(text) = &self.value { Some(text) } else { None }
     }
 
-    /// What stands there, for messages.
+    /// The value, for messages.
     fn describe(&self) -> String {
         if let Some(variable) = &self.variable {
             return format!("something else in the variable `{variable}`");
@@ -283,7 +283,7 @@ impl Setting<'_> {
                 if text.chars().count() <= LONGEST_SHOWN
                     && !text.contains(|c: char| c.is_control() || c == '@') =>
             {
-                // In quotes it is text, whatever it looks like.
+                // In quotes it is text, even if it looks like a number.
                 let quoted = !matches!(plain(text), NodeValue::String(_));
                 if quoted { format!("the string `{text}`") } else { format!("`{text}`") }
             }

@@ -1,25 +1,25 @@
-//! What a value may look like, as JSON Schema.
+//! The shape of a value, as JSON Schema.
 //!
-//! A pattern here may be wider than the reader, which knows more than a pattern can say, but never narrower: an editor
-//! must not complain about a file that works.
+//! A pattern here may accept more than the reader, which can check more than a pattern, but never less: an editor must not
+//! complain about a file that works.
 
 use serde_json::{Map, Value, json};
 
 use crate::model::ResponseFormat;
 use crate::protocol::MOST_SHARDS;
 
-/// What a value may look like; `${{ NAME }}` may stand for each, unless it is said otherwise.
+/// The shape of a value; `${{ NAME }}` may replace each, unless noted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Shape {
     /// The name of a target, without references.
     Name,
-    /// The word of a provider.
+    /// The name of a provider.
     Provider,
     /// Text on one line.
     Text,
     /// Any text.
     Verbatim,
-    /// Text that fits a pattern, and what to say if it does not.
+    /// Text that matches a pattern, and the message if it does not.
     Form(&'static str, &'static str),
     /// One of these words.
     Word(&'static [&'static str]),
@@ -31,7 +31,7 @@ pub(super) enum Shape {
     Number(f64, Option<f64>),
     /// A number above 0, and not above this.
     Above0(Option<f64>),
-    /// A duration with its unit, of at least so many milliseconds.
+    /// A duration with its unit, of at least this many milliseconds.
     Duration(u64),
     /// A text or a list of texts.
     Strings,
@@ -39,15 +39,15 @@ pub(super) enum Shape {
     Shards,
     /// One whole reference to the variable with the key.
     ApiKey,
-    /// The same, or a short word for servers that want any key.
+    /// The same, or a short word for servers that accept any key.
     AnyKey,
-    /// The mapping with this name in the schema, without a reference in its place.
+    /// The mapping with this name in the schema; a reference cannot replace it.
     Mapping(&'static str),
-    /// The shape of an answer.
+    /// The format of an answer.
     ResponseFormat,
-    /// Whole numbers in a list, which nobody here reads.
+    /// A list of whole numbers that run-evals does not read.
     Wholes,
-    /// Whatever AgentV makes of it.
+    /// Anything; only AgentV reads it.
     Any,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn reference() -> Value {
 }
 
 impl Shape {
-    /// Whether it says itself where references may stand.
+    /// Whether the schema itself says where references are legal.
     pub(super) fn is_whole(self) -> bool {
         matches!(self, Self::Name | Self::ApiKey | Self::AnyKey | Self::Any)
     }
@@ -132,12 +132,12 @@ fn key_reference(default: &str) -> Value {
     text(&format!(r"^\s*\$\{{\{{\s*{NAME}\s*(:-{default})?\}}\}}\s*$"), IN_FILE)
 }
 
-/// Text that fits a pattern. Editors that know the last key say it instead of the pattern.
+/// Text that matches a pattern. Editors that know `errorMessage` show it instead of the pattern.
 fn text(pattern: &str, expected: &str) -> Value {
     json!({ "type": "string", "pattern": pattern, "patternErrorMessage": expected })
 }
 
-/// The three forms of [`ResponseFormat`]; references may stand in it.
+/// The three forms of [`ResponseFormat`]; references are legal inside.
 fn response_format() -> Value {
     let named = [ResponseFormat::Text, ResponseFormat::JsonObject];
     let words: Vec<Value> = named

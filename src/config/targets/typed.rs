@@ -15,7 +15,7 @@ impl Settings<'_, '_> {
         self.parsed(key, |text| Ok(text.to_owned()))
     }
 
-    /// Any text, as it stands.
+    /// Any text, unchanged.
     pub(super) fn verbatim(&mut self, key: &'static str) -> Read<String> {
         let Some(setting) = self.get(key)? else { return Ok(None) };
         match &setting.value {
@@ -24,7 +24,7 @@ impl Settings<'_, '_> {
         }
     }
 
-    /// Text on one line that has a form of its own.
+    /// Text on one line with a format of its own.
     pub(super) fn parsed<T>(
         &mut self,
         key: &'static str,
@@ -147,7 +147,7 @@ impl Settings<'_, '_> {
         unknown.map_or(Ok(Some(all)), Err)
     }
 
-    /// A value of any kind; one from the environment means what it would mean in the file without quotes.
+    /// A value of any kind; one from the environment is read like an unquoted value of the file.
     pub(super) fn typed<T>(
         &mut self,
         key: &'static str,

@@ -1,4 +1,4 @@
-//! Values with a form of their own: durations, URLs, repositories, branch names.
+//! Values with their own format: durations, URLs, repositories, branch names.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -7,10 +7,10 @@ use reqwest::Url;
 
 use crate::protocol::names::{is_ref_name, is_repository};
 
-/// The longest duration; beyond it, sums with the present time would overflow on some systems.
+/// The longest duration; a longer one would overflow when added to the current time on some systems.
 const LONGEST: Duration = Duration::from_hours(365 * 24);
 
-/// What would have been legal, in the words that follow "expected".
+/// The legal values, as the words after "expected".
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Legal {
     pub(super) expected: String,
@@ -30,7 +30,7 @@ impl<T: Into<String>> From<T> for Legal {
     }
 }
 
-/// A duration with its unit: `500ms`, `90s`, `10m`, `1.5h`. The error says what is expected.
+/// A duration with its unit: `500ms`, `90s`, `10m`, `1.5h`. The error names the expected format.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -100,7 +100,7 @@ pub(super) fn repository(text: &str) -> Result<String, Legal> {
     })
 }
 
-/// The name of a branch or tag, or the beginning of one, by the rules that git has for them.
+/// The name or the prefix of a branch or tag, by git's rules.
 pub(super) fn ref_name(text: &str) -> Result<String, Legal> {
     if is_ref_name(text) { Ok(text.to_owned()) } else { Err("a name that git allows for a branch".into()) }
 }

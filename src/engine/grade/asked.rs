@@ -1,4 +1,4 @@
-//! What models are asked in a pass: a file of requests for each target that grades.
+//! The requests to grading models in a pass: a file for each grader target.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,11 +12,11 @@ use crate::model::{Content, Message, Metadata, Params, Request, Role};
 /// The requests of a pass for one target.
 #[derive(Debug)]
 pub struct GraderRequests {
-    /// The target that the graders name; otherwise it is the one that grades for the answer's target.
+    /// The target that the graders name; otherwise the grader of the answer's target.
     pub target: Option<String>,
     /// JSONL.
     pub requests: PathBuf,
-    /// How many.
+    /// Their number.
     pub count: u64,
 }
 
@@ -47,7 +47,7 @@ impl Prompts {
         Self { dir: dir.to_path_buf(), files: BTreeMap::new() }
     }
 
-    /// Whether nothing is asked.
+    /// Whether there is no request.
     pub(super) fn is_empty(&self) -> bool {
         self.files.is_empty()
     }
@@ -78,17 +78,17 @@ impl Prompts {
             metadata: Metadata { test_id: test_id.to_owned(), replicate, ..Metadata::default() },
         };
         serde_json::to_writer(&mut *file, &request)?;
-        file.write_all(b"\n").context("cannot write what a model is asked")?;
+        file.write_all(b"\n").context("cannot write the requests to a grader")?;
         asked.count += 1;
         Ok(())
     }
 
-    /// The files, written.
+    /// Finishes and returns the files.
     pub(super) fn finish(self) -> anyhow::Result<Vec<GraderRequests>> {
         self.files
             .into_values()
             .map(|(mut file, asked)| {
-                file.flush().context("cannot write what a model is asked")?;
+                file.flush().context("cannot write the requests to a grader")?;
                 Ok(asked)
             })
             .collect()

@@ -1,5 +1,5 @@
-//! Runs the commands that a suite brings: each in a process group of its own, with a limit on its time and its output, and
-//! without the environment in which the keys are.
+//! Runs a suite's own commands: each in its own process group, with limits on time and output, and without the environment
+//! variables that contain keys.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -19,19 +19,19 @@ use crate::util::{WorkDir, programs};
 const MOST_OUTPUT: usize = 1 << 20;
 /// How much of the end of stderr is kept.
 const KEPT_STDERR: usize = 2000;
-/// How long output is waited for once the command itself has ended.
+/// How long to read output after the command itself has ended.
 const AFTER_END: Duration = Duration::from_secs(1);
 
-/// How commands are run.
+/// How to run commands.
 #[derive(Debug)]
 pub struct Commands {
-    /// The longest that one may take.
+    /// The time limit of one command.
     pub timeout: Duration,
-    /// The variables that it sees.
+    /// Its environment.
     pub env: Vec<(String, String)>,
-    /// What none of its words may contain.
+    /// Redacts secrets from its output.
     pub redactor: Redactor,
-    /// Where long answers and the files that Python compiles are, once a command has run.
+    /// The directory for long answers and compiled Python files, created by the first command.
     pub temporary: OnceLock<Result<WorkDir, String>>,
 }
 
@@ -43,17 +43,17 @@ pub(super) struct Job {
     pub(super) input: Input,
 }
 
-/// The processes of a command; all of them end with it.
+/// The process group of a command; dropping it kills all processes.
 struct Group(Pid);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Fails where all have ended.
+        // Fails if all have ended.
         let _ = kill_process_group(self.0, Signal::KILL);
     }
 }
 
-/// Keeps commands from reading the keys of this process in `/proc`, unless they run as root.
+/// Keeps commands from reading this process's keys in `/proc`, unless they run as root.
 fn hide_own_environment() {
     #[cfg(target_os = "linux")]
     {
@@ -65,7 +65,7 @@ fn hide_own_environment() {
 }
 
 impl Commands {
-    /// The variables that every command may see: where things are, and how the network is reached.
+    /// The variables that every command may see: paths and network settings.
     pub const ENVIRONMENT: [&str; 24] = [
         "PATH",
         "HOME",
@@ -93,13 +93,13 @@ impl Commands {
         "NO_PROXY",
     ];
 
-    /// Runs a command to its end, or to the end of its time.
+    /// Runs a command until it ends or times out.
     pub(super) async fn run(&self, job: Job) -> Given {
         match self.try_run(job).await {
             Ok(Given::Ended { code, stdout, stderr }) => Given::Ended {
                 code,
                 stdout: self.redactor.redact(stdout),
-                // Only the end of it was kept.
+                // Only its end was kept.
                 stderr: self.redactor.redact_part(stderr),
             },
             Ok(given) => given,
@@ -112,7 +112,7 @@ impl Commands {
         let Input { mut json, long_output } = input;
         let temporary = self.temporary.get_or_init(|| WorkDir::new().map_err(|error| error.to_string()));
         let temporary =
-            temporary.as_ref().map_err(|error| format!("cannot make a temporary directory: {error}"))?;
+            temporary.as_ref().map_err(|error| format!("cannot create a temporary directory: {error}"))?;
         let mut file = None;
         if let Some(output) = long_output {
             let cannot = |error: std::io::Error| format!("cannot write the answer to a file: {error}");
@@ -126,14 +126,16 @@ impl Commands {
             file = Some(answer);
         }
         hide_own_environment();
-        let [program, arguments @ ..] = argv.as_slice() else { return Err("there is no command".to_owned()) };
+        let [program, arguments @ ..] = argv.as_slice() else {
+            return Err("the command is empty".to_owned());
+        };
         let mut child = Command::new(program)
             .args(arguments)
             .current_dir(&cwd)
             .env_clear()
             .envs(self.env.iter().map(|(name, value)| (name, value)))
             .env("PATH", programs::path())
-            // A `__pycache__` in a checkout or bundle can contain other code than the file beside it.
+            // A `__pycache__` in a checkout or bundle can contain other code than the file next to it.
             .env("PYTHONPYCACHEPREFIX", temporary.path().join("pycache"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -149,7 +151,7 @@ impl Commands {
             return Err("the command has no input or output".to_owned());
         };
         let bytes = format!("{json:#}").into_bytes();
-        // A command that does not read has its reasons.
+        // A command may end without reading its input.
         let feed = async move {
             let _ = stdin.write_all(&bytes).await;
         };
@@ -167,7 +169,7 @@ impl Commands {
                     Ok(count @ 1..) => {
                         printed.extend_from_slice(&out[..count]);
                         if printed.len() > MOST_OUTPUT {
-                            return Err(format!("the command printed more than {} KiB, and was ended", MOST_OUTPUT >> 10));
+                            return Err(format!("the command printed more than {} KiB and was killed", MOST_OUTPUT >> 10));
                         }
                     }
                     _ => out_open = false,
@@ -183,7 +185,7 @@ impl Commands {
                 },
                 ended = child.wait(), if status.is_none() => {
                     status = Some(ended.map_err(|error| format!("the command was lost: {error}"))?);
-                    // Whatever it has left behind goes too.
+                    // Ends the processes that it left behind.
                     drop(group.take());
                     deadline.as_mut().reset(tokio::time::Instant::now() + AFTER_END);
                 }
@@ -192,14 +194,14 @@ impl Commands {
                         break;
                     }
                     let seconds = self.timeout.as_secs_f64();
-                    return Err(format!("the command did not end within {seconds} s, and was ended"));
+                    return Err(format!("the command did not finish within {seconds} s and was killed"));
                 }
             }
         }
         drop(file);
         let told = &told[told.len().saturating_sub(KEPT_STDERR)..];
         let status = status.ok_or_else(|| "the command was lost".to_owned())?;
-        let Some(code) = status.code() else { return Err(format!("the command was ended: {status}")) };
+        let Some(code) = status.code() else { return Err(format!("the command was killed: {status}")) };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(Given::Ended { code, stdout: text(&printed), stderr: text(told) })
     }

@@ -1,9 +1,9 @@
 //! Grades the answers of a batch: `responses.jsonl` in, `scores.jsonl` out, a few rows at a time.
 //!
-//! What graders need from outside is found in passes over the rows. A pass runs the commands that it meets (`command`), and
-//! writes down what models are to be asked; whoever drives it has that answered as a batch of its own, and starts the next
-//! pass. What is known of each row lies in a file (`notes`), so that memory does not grow with the rows, and no command runs
-//! twice. The pass that misses nothing writes the scores.
+//! Grading works in passes over the rows. A pass runs the commands that it needs (`command`) and collects the requests to grading
+//! models; the caller runs those as a separate batch and starts the next pass. Intermediate results are kept in a file (`notes`),
+//! so that memory does not grow with the rows and no command runs twice. The pass in which nothing is missing writes the
+//! scores.
 
 mod asked;
 mod command;

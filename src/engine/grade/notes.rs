@@ -1,4 +1,4 @@
-//! What is known of each row between two passes, in a file of its own.
+//! The intermediate results of each row between two passes, in a file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::scoring::Given;
 
-/// What is known of a row, by the place of the grader that asked.
+/// The results of a row so far, by the position of the grader.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Note {
-    /// What came back.
+    /// The results.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) given: BTreeMap<String, Given>,
-    /// What models were asked in the last pass: the place, and the target that the grader names.
+    /// The model requests of the last pass: the position, and the target that the grader names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) asked: Vec<(String, Option<String>)>,
 }
 
-/// The notes of the pass before.
+/// The notes of the previous pass.
 pub(super) struct Earlier {
     lines: Option<BufReader<File>>,
     line: String,
 }
 
 impl Earlier {
-    /// Reads notes from their beginning; without any, nothing is known of any row.
+    /// Reads notes from the start; without a file, every note is empty.
     pub(super) fn open(file: Option<File>) -> Self {
         Self { lines: file.map(|file| BufReader::with_capacity(1 << 16, file)), line: String::new() }
     }
@@ -49,11 +49,11 @@ pub(super) struct Notes(BufWriter<File>);
 
 impl Notes {
     pub(super) fn create() -> anyhow::Result<Self> {
-        let file = tempfile::tempfile().context("cannot make a temporary file")?;
+        let file = tempfile::tempfile().context("cannot create a temporary file")?;
         Ok(Self(BufWriter::with_capacity(1 << 16, file)))
     }
 
-    /// Notes what is known of the next row.
+    /// Writes the note of the next row.
     pub(super) fn push(&mut self, note: &Note) -> anyhow::Result<()> {
         if !note.given.is_empty() || !note.asked.is_empty() {
             serde_json::to_writer(&mut self.0, note)?;
@@ -61,7 +61,7 @@ impl Notes {
         self.0.write_all(b"\n").context("cannot write the notes of the grading")
     }
 
-    /// The file, at its beginning.
+    /// The file, rewound.
     pub(super) fn finish(self) -> anyhow::Result<File> {
         use std::io::Seek as _;
         let mut file = self.0.into_inner().context("cannot write the notes of the grading")?;

@@ -18,41 +18,41 @@ use crate::model::{Exit, Failure, Response, ScoreRow, Suite, TestCase};
 use crate::scoring::{self, Given, Need, Scorer};
 use crate::util::regular_file;
 
-/// How many rows are graded at once, so that their commands run side by side.
+/// How many rows are graded at once, so that their commands run in parallel.
 const WINDOW: usize = 64;
 /// The most commands at once.
 const MOST_COMMANDS: usize = 16;
 
-/// The rows of a batch, and how they are graded.
+/// The rows of a batch, and how to grade them.
 #[derive(Debug)]
 pub struct Rows<'s> {
-    /// The suite that the batch was made of.
+    /// The suite of the batch.
     pub suite: &'s Suite,
     /// The file with the responses.
     pub responses: &'s Path,
-    /// Where in it those of the batch begin and end.
+    /// The range of the batch in it.
     pub range: std::ops::Range<u64>,
-    /// What the score of a test must reach that does not say so itself.
+    /// The default threshold of tests without one.
     pub threshold: Option<f64>,
-    /// How commands are run.
+    /// How to run commands.
     pub commands: Arc<Commands>,
-    /// Where files may be left between passes.
+    /// The directory for files between passes.
     pub dir: PathBuf,
 }
 
-/// What models answered, for each target that the graders name.
+/// The models' responses, for each target that the graders name.
 pub type Answers = BTreeMap<Option<String>, PathBuf>;
 
-/// What came of a pass.
+/// The result of a pass.
 #[derive(Debug)]
 pub enum Pass {
     /// Every row has its score.
     Done,
-    /// Models are to be asked first; then comes the next pass, with these notes.
+    /// Models must be called before the next pass, which needs these notes.
     Asks(Vec<GraderRequests>, File),
 }
 
-/// A row while it is graded.
+/// A row being graded.
 struct Open<'s> {
     test: &'s TestCase,
     replicate: u32,
@@ -62,8 +62,8 @@ struct Open<'s> {
     score: Option<ScoreRow>,
 }
 
-/// Grades all rows that can be, and writes their scores if that is all of them. `notes` and `answers` come from the pass
-/// before, if there was one.
+/// Grades all rows that can be graded, and writes the scores if that is all of them. `notes` and `answers` come from the
+/// previous pass, if any.
 pub async fn grade(
     rows: &Rows<'_>,
     notes: Option<File>,
@@ -113,7 +113,7 @@ fn interrupted() -> Failure {
         .hint("the answers are in the exchange: the same command with `--batch-id` continues from there")
 }
 
-/// Grades some rows, with all the commands that they need.
+/// Grades some rows, with all commands that they need.
 async fn grade_window(rows: &Rows<'_>, scorer: &mut Scorer, window: &mut [Open<'_>]) -> anyhow::Result<()> {
     let most = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, MOST_COMMANDS);
     let slots = Arc::new(Semaphore::new(most));
@@ -140,7 +140,7 @@ async fn grade_window(rows: &Rows<'_>, scorer: &mut Scorer, window: &mut [Open<'
     Ok(())
 }
 
-/// Grades a row as far as it goes; gives the commands that it needs to go on.
+/// Grades a row as far as possible; returns the commands that it needs to continue.
 fn grade_row(rows: &Rows<'_>, scorer: &mut Scorer, row: &mut Open<'_>) -> Vec<(String, Job)> {
     let Open { test, replicate, response, note, prompts, score } = row;
     prompts.clear();
@@ -172,7 +172,7 @@ fn grade_row(rows: &Rows<'_>, scorer: &mut Scorer, row: &mut Open<'_>) -> Vec<(S
     jobs
 }
 
-/// Reads rows, with what is known of them.
+/// Reads rows with their notes.
 struct Reader {
     responses: std::io::Take<BufReader<File>>,
     notes: Earlier,
@@ -180,7 +180,7 @@ struct Reader {
     line: Vec<u8>,
 }
 
-/// What models answered, in the order in which they were asked.
+/// The models' responses, in request order.
 struct AnswerFile {
     lines: BufReader<File>,
     next: Option<Response>,
@@ -212,15 +212,16 @@ impl Reader {
             }
             let response: Response =
                 serde_json::from_slice(&self.line).context("cannot read a row of the responses")?;
-            let (test, replicate) = find_test(tests, &response.id)
-                .with_context(|| format!("the answer `{}` belongs to no test of the suite", response.id))?;
+            let (test, replicate) = find_test(tests, &response.id).with_context(|| {
+                format!("the answer `{}` does not belong to a test of the suite", response.id)
+            })?;
             let mut note = self.notes.next()?;
             for (place, target) in std::mem::take(&mut note.asked) {
                 let given = match self.answers.get_mut(&target) {
                     Some(answers) => answers.find(&request_id(&response.id, &place))?,
                     None => None,
                 };
-                let given = given.unwrap_or_else(|| Given::Failed("it was not asked".to_owned()));
+                let given = given.unwrap_or_else(|| Given::Failed("it was not requested".to_owned()));
                 note.given.insert(place, given);
             }
             window.push(Open { test, replicate, response, note, prompts: Vec::new(), score: None });
@@ -230,7 +231,7 @@ impl Reader {
 }
 
 impl AnswerFile {
-    /// The answer to a request, if it is the next one: one that has none is not there.
+    /// The response to a request, if it is the next one: failed requests are not in the file.
     fn find(&mut self, id: &str) -> anyhow::Result<Option<Given>> {
         if self.next.is_none() {
             let mut line = Vec::new();
@@ -245,12 +246,12 @@ impl AnswerFile {
                 let last = turns.into_iter().rev().find(|turn| turn.role == "assistant");
                 Given::Text(last.map(|turn| turn.content).unwrap_or_default())
             }
-            (None, None) => Given::Failed("it has no answer".to_owned()),
+            (None, None) => Given::Failed("it has no response".to_owned()),
         }))
     }
 }
 
-/// The test that a request belongs to, and its replicate.
+/// The test and the replicate of a request.
 pub(in crate::engine) fn find_test<'s>(
     tests: &HashMap<&str, &'s TestCase>,
     id: &str,

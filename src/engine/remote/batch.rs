@@ -1,4 +1,4 @@
-//! A batch that runs on a runner repository: started, watched, collected.
+//! A batch on a runner repository: starts, watches and collects it.
 
 use std::io::Write;
 use std::path::Path;
@@ -16,21 +16,21 @@ use crate::github::Run;
 use crate::model::{BatchId, Exit, Failure, RemoteResults, RemoteTarget};
 use crate::util::path::quoted;
 
-/// How long a second Ctrl-C is waited for.
+/// How long to wait for a second Ctrl-C.
 const SECOND_INTERRUPT: Duration = Duration::from_secs(5);
-/// How long git is repeated when a branch that is not needed any more is deleted.
+/// How long to retry deleting a branch that is no longer needed.
 const TIDY_PATIENCE: Duration = Duration::from_secs(20);
 
-/// A batch that a runner repository has.
+/// A batch on a runner repository.
 pub struct RemoteBatch {
     dispatcher: Dispatcher,
     pub(in crate::engine) target: RemoteTarget,
     pub(in crate::engine) record: Record,
-    /// The run that may be going on.
+    /// The run that may be in progress.
     running: Option<u64>,
-    /// Whether it was left alone while it was going on.
+    /// Whether it was left running.
     left: bool,
-    /// Why requests have no answer, in a line.
+    /// Why requests have no response, in one line.
     reason: Option<String>,
 }
 
@@ -39,14 +39,14 @@ pub struct RemoteBatch {
 pub struct WorkflowRun {
     /// The batch.
     pub batch_id: BatchId,
-    /// The run's id, once it is known.
+    /// The run's id, once known.
     pub run_id: Option<u64>,
-    /// Its page.
+    /// The URL of its page.
     pub run_url: String,
 }
 
 impl RemoteBatch {
-    /// Starts a workflow run, or attaches to one that an earlier command has started.
+    /// Starts a workflow run, or attaches to one that an earlier command started.
     pub(in crate::engine) async fn start(
         dispatcher: Dispatcher,
         batch: BatchToRun,
@@ -65,8 +65,8 @@ impl RemoteBatch {
                 let jobs = if shards == 1 { "one job".to_owned() } else { format!("{shards} jobs") };
                 format!("batch `{id}` runs in {jobs}: {url}")
             }
-            StartOutcome::Attached { .. } => format!("batch `{id}` is running already: {url}"),
-            StartOutcome::Settled => format!("batch `{id}` has nothing left to run: {url}"),
+            StartOutcome::Attached { .. } => format!("batch `{id}` is already running: {url}"),
+            StartOutcome::Settled => format!("batch `{id}` is already complete: {url}"),
         });
         Ok(Self::attach(dispatcher, batch.target, record, running))
     }
@@ -88,7 +88,7 @@ impl RemoteBatch {
         WorkflowRun { batch_id: self.record.batch_id.clone(), run_id, run_url }
     }
 
-    /// Waits for the run and brings its results here.
+    /// Waits for the run and fetches its results.
     pub(in crate::engine) async fn wait(
         &mut self,
         observer: &dyn Observer,
@@ -118,7 +118,7 @@ impl RemoteBatch {
                 }
             }
         };
-        let interrupted = Failure::new(Exit::Incomplete, "interrupted before the results were here");
+        let interrupted = Failure::new(Exit::Incomplete, "interrupted before the results arrived");
         let interrupted = interrupted.hint(self.how_to_collect());
         let mut interrupts = interrupts.clone();
         tokio::select! {
@@ -127,7 +127,7 @@ impl RemoteBatch {
         }
     }
 
-    /// Brings the results here, and tells why a run did not succeed.
+    /// Fetches the results, and returns why a run failed.
     async fn take_in(&mut self, ended: Option<Box<Run>>, observer: &dyn Observer) -> anyhow::Result<()> {
         self.dispatcher.take_in(&mut self.record, true).await?;
         if let Some(run) = ended.filter(|run| run.conclusion.as_deref() != Some("success")) {
@@ -140,7 +140,7 @@ impl RemoteBatch {
         Ok(())
     }
 
-    /// Leaves the run alone, or cancels it when the user insists.
+    /// Leaves the run alone, or cancels it on a second Ctrl-C.
     async fn leave(
         &self,
         run_id: u64,
@@ -148,7 +148,7 @@ impl RemoteBatch {
         mut interrupts: watch::Receiver<u32>,
     ) -> anyhow::Error {
         let seconds = SECOND_INTERRUPT.as_secs();
-        // Those that were meant for something else do not count.
+        // Earlier interrupts do not count.
         let before = *interrupts.borrow_and_update();
         observer
             .note(&format!("the workflow run continues; press Ctrl-C again within {seconds} s to cancel it"));
@@ -159,7 +159,7 @@ impl RemoteBatch {
         } else if let Err(error) = self.dispatcher.client.cancel_run(&self.record.repo, run_id).await {
             return error.into_failure().into();
         } else {
-            "interrupted: the run is cancelled, what it has answered is kept"
+            "interrupted: the run is cancelled, its responses are kept"
         };
         Failure::new(Exit::Incomplete, message).hint(self.how_to_collect()).into()
     }
@@ -169,16 +169,16 @@ impl RemoteBatch {
         self.left
     }
 
-    /// Why requests have no answer, in a line.
+    /// Why requests have no response, in one line.
     pub(in crate::engine) fn reason(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
     pub(in crate::engine) fn how_to_collect(&self) -> String {
-        format!("`run-evals collect {}{}` collects what it answers", self.record.batch_id, self.exchange())
+        format!("`run-evals collect {}{}` collects its responses", self.record.batch_id, self.exchange())
     }
 
-    /// The option that names the exchange, where it needs one.
+    /// The option that names the exchange, if it is needed.
     fn exchange(&self) -> String {
         let path = self.dispatcher.exchange.shown();
         if path == Path::new(LocalExchange::DEFAULT_PATH) {
@@ -210,14 +210,15 @@ impl RemoteBatch {
             }
             if !self.left {
                 let exchange = self.exchange();
-                observer
-                    .note(&format!("to call what is missing: `run-evals dispatch --resume {id}{exchange}`"));
+                observer.note(&format!(
+                    "to call the missing requests: `run-evals dispatch --resume {id}{exchange}`"
+                ));
             }
         }
         Ok(collection)
     }
 
-    /// Deletes what is not needed any more, once the responses are in place.
+    /// Deletes what is no longer needed, after the responses are written.
     pub(in crate::engine) async fn clean_up(
         &self,
         delete_results: bool,
@@ -234,12 +235,12 @@ impl RemoteBatch {
             _ = interrupts.wait_for(|count| *count > 0) => Err(anyhow::anyhow!("interrupted")),
         };
         if let Err(error) = tidied {
-            observer.warning(&format!("everything is collected, but not tidied up: {error:#}"));
+            observer.warning(&format!("everything is collected, but the cleanup failed: {error:#}"));
         }
     }
 }
 
-/// What tells most of why a run failed: how it ended, and the first error in its log with the way out.
+/// The key facts of a failed run: its conclusion, and the first error in its log with its hint.
 fn in_one_line(lines: &[String]) -> String {
     let first = |mark: &str| lines.iter().find_map(|line| line.trim_start().strip_prefix(mark));
     let ended = lines.first().map(String::as_str).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What a runner repository is asked to run.
+//! A batch to run on a runner repository.
 
 use crate::model::{BatchId, Digest, RemoteTarget};
 
@@ -13,9 +13,9 @@ pub struct BatchToRun {
     pub sha256: Digest,
     /// The size of its archive.
     pub archive_bytes: u64,
-    /// How many requests it has.
+    /// The number of requests.
     pub requests: u64,
-    /// How many shards it has.
+    /// The number of shards.
     pub shards: u32,
     /// Whether its id is new, so that no other machine can have started it.
     pub is_new: bool,

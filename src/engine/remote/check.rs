@@ -1,4 +1,4 @@
-//! Whether a runner repository can take a dispatch: told before anything is sent there.
+//! Checks whether a runner repository can accept a dispatch, before anything is sent.
 
 use super::batch_to_run::BatchToRun;
 use super::{Dispatcher, PATIENCE};
@@ -9,16 +9,16 @@ use crate::github::{ApiError, Client, RepositoryInfo};
 use crate::model::{Failure, RemoteResults, RemoteTarget, printable};
 use crate::protocol::DISPATCH_INPUTS;
 
-/// A runner repository that can take a dispatch.
+/// A runner repository that can accept a dispatch.
 #[derive(Debug)]
 pub struct RunnerRepo {
     pub(super) info: RepositoryInfo,
-    /// The branch or tag that runs.
+    /// The branch or tag to run.
     pub(super) git_ref: String,
 }
 
 impl Dispatcher {
-    /// Checks that the repository is there, and that its workflow is there, enabled, and takes our inputs.
+    /// Checks that the repository exists, and that its workflow exists, is enabled, and accepts our inputs.
     pub async fn check(&self, target: &RemoteTarget) -> anyhow::Result<RunnerRepo> {
         let info = runner_repository(&self.client, target).await.map_err(ApiError::into_failure)?;
         let workflow = runner_workflow(&self.client, target, &info).await.map_err(ApiError::into_failure)?;
@@ -26,7 +26,7 @@ impl Dispatcher {
         Ok(RunnerRepo { info, git_ref: workflow.git_ref })
     }
 
-    /// What is on a branch of a public repository is public, also after it was deleted.
+    /// The content of a branch in a public repository is public, even after the branch is deleted.
     pub(super) fn check_visibility(
         &self,
         repo: &RunnerRepo,
@@ -39,7 +39,7 @@ impl Dispatcher {
         visibility(&repo.info, target, branch_handover)
     }
 
-    /// Checks that the branches of a batch can be made over there, and are not those of another batch.
+    /// Checks that the branches of a batch can be created on the remote, and do not belong to another batch.
     pub(super) async fn check_branches(
         &self,
         remote: &Remote,
@@ -55,7 +55,7 @@ impl Dispatcher {
     }
 }
 
-/// The workflow of a target, as it is on the branch or tag that runs.
+/// The workflow of a target, on the branch or tag to run.
 #[derive(Debug)]
 pub struct RunnerWorkflow {
     /// The branch or tag.
@@ -66,19 +66,19 @@ pub struct RunnerWorkflow {
     pub text: String,
 }
 
-/// The repository of a target, which must be there and in use.
+/// The repository of a target, which must exist and not be archived.
 pub async fn runner_repository(client: &Client, target: &RemoteTarget) -> Result<RepositoryInfo, ApiError> {
     let repo = &target.repo;
     let info = client.repository(repo).await?;
     if info.archived {
         let message = format!("`{repo}` is archived: no workflow runs there");
-        let hint = "unarchive it in its settings, or name another `repo`";
+        let hint = "unarchive it in its settings, or set another `repo`";
         return Err(ApiError::Invalid(Failure::config(message).hint(hint)));
     }
     Ok(info)
 }
 
-/// The workflow of a target, which must be there and enabled.
+/// The workflow of a target, which must exist and be enabled.
 pub async fn runner_workflow(
     client: &Client,
     target: &RemoteTarget,
@@ -94,7 +94,7 @@ pub async fn runner_workflow(
     }
     let git_ref = target.git_ref.clone().unwrap_or_else(|| info.default_branch.clone());
     let Some(text) = client.file(repo, &found.path, &git_ref).await? else {
-        let message = format!("there is no `{}` on `{git_ref}` of `{repo}`", printable(&found.path));
+        let message = format!("`{}` not found on `{git_ref}` of `{repo}`", printable(&found.path));
         let hint = format!(
             "`{git_ref}` must be a branch or a tag with the workflow on it; the default branch, `{}`, needs it as well",
             printable(&info.default_branch)
@@ -105,19 +105,19 @@ pub async fn runner_workflow(
 }
 
 impl RunnerWorkflow {
-    /// Checks that it takes what a dispatch sends.
+    /// Checks that it accepts the inputs of a dispatch.
     pub fn check_inputs(&self, target: &RemoteTarget) -> Result<(), Failure> {
         check_inputs(&self.text, &self.path, &target.repo)
     }
 }
 
-/// Refuses a public repository whose branches would have what is not for everybody.
+/// Refuses a public repository whose branches would contain private data.
 pub fn visibility(
     info: &RepositoryInfo,
     target: &RemoteTarget,
     branch_handover: bool,
 ) -> Result<(), Failure> {
-    const PROMPTS: &str = "hand the batch over in another way with `--handover`";
+    const PROMPTS: &str = "choose another hand-over with `--handover`";
     const ANSWERS: &str = "keep the results off the branches with `results_artifact: true`";
     let (what, ways) = match (branch_handover, &target.results) {
         _ if info.private => return Ok(()),
@@ -126,8 +126,8 @@ pub fn visibility(
         (false, RemoteResults::Branch(_)) => ("answers", ANSWERS.to_owned()),
         (false, RemoteResults::Artifact) => return Ok(()),
     };
-    let message = format!("`{}` is public: everybody could read the {what} on its branches", target.repo);
-    Err(Failure::config(message).hint(format!("make it private, {ways}, or say `--allow-public`")))
+    let message = format!("`{}` is public: everyone could read the {what} on its branches", target.repo);
+    Err(Failure::config(message).hint(format!("make it private, {ways}, or pass `--allow-public`")))
 }
 
 fn check_inputs(text: &str, path: &str, repo: &str) -> Result<(), Failure> {
@@ -157,7 +157,7 @@ fn check_inputs(text: &str, path: &str, repo: &str) -> Result<(), Failure> {
     if !foreign.is_empty() {
         let message =
             format!("`{path}` of `{repo}` requires inputs that run-evals does not send: {}", listed(foreign));
-        return Err(Failure::config(message).hint("give them a `default`, or leave them out"));
+        return Err(Failure::config(message).hint("give them a `default`, or remove them"));
     }
     Ok(())
 }

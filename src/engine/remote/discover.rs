@@ -1,4 +1,4 @@
-//! A batch that another machine dispatched, found again by what it has left in the runner repository.
+//! Finds a batch that another machine dispatched, by its branches and runs in the runner repository.
 
 use super::check::RunnerRepo;
 use super::record::Record;
@@ -10,7 +10,7 @@ use crate::protocol::names::handover_branch;
 use crate::util::WorkDir;
 
 impl Dispatcher {
-    /// Makes a record of a batch from its branches and its runs.
+    /// Creates a record of a batch from its branches and runs.
     pub async fn discover(&self, target: &RemoteTarget, id: &BatchId) -> anyhow::Result<Record> {
         let info = self.client.repository(&target.repo).await.map_err(ApiError::into_failure)?;
         let remote = self.remote(&target.repo, &info.clone_url).await?;
@@ -32,7 +32,7 @@ impl Dispatcher {
             .await?;
         let Some((sha256, requests, shards, on_a_branch)) = known else {
             let message = format!("`{}` has neither the batch `{id}` nor its finished results", target.repo);
-            let hint = "a batch that travels inline or as an artifact can be collected before it is finished only where it was \
+            let hint = "a batch that is handed over inline or as an artifact can be collected before it is finished only where it was \
                         dispatched; wait for its run to end, and check the batch id and the target";
             return Err(Failure::config(message).hint(hint).into());
         };

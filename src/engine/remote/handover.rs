@@ -1,4 +1,4 @@
-//! How a batch comes to the runner: in the dispatch itself, as an artifact, or on a branch of the runner repository.
+//! Hands a batch over to the runner: in the dispatch itself, as an artifact, or on a branch of the runner repository.
 
 use std::path::Path;
 
@@ -15,14 +15,14 @@ use crate::protocol::names::{BATCH_FILE, batch_artifact, handover_branch};
 use crate::util::WorkDir;
 use crate::util::zip::zip_file;
 
-/// The most characters of a batch that travels inline: all inputs together may have 65,535.
+/// The most characters of an inline batch: all inputs together may have 65,535.
 const MOST_INLINE: u64 = 60_000;
-/// An artifact is of use only until the batch is collected.
+/// An artifact is needed only until the batch is collected.
 const RETENTION_DAYS: u32 = 7;
 /// How many names are tried for one artifact.
 const MOST_NAMES: u32 = 5;
 
-/// How a batch shall travel.
+/// How to hand over a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum HandoverChoice {
     /// The simplest way that works
@@ -35,27 +35,27 @@ pub enum HandoverChoice {
     Branch,
 }
 
-/// A workflow run that this process is a step of.
+/// The workflow run of this step.
 #[derive(Debug, Clone)]
 pub struct ActionsRun {
     /// `owner/name` of its repository.
     pub repo: String,
     /// Its id.
     pub run_id: u64,
-    /// Where its artifacts go; only in a container action, and not on GitHub Enterprise Server.
+    /// Where its artifacts are uploaded; only in a container action, and not on GitHub Enterprise Server.
     pub artifacts: Option<ResultsService>,
 }
 
-/// A batch where the runner will look for it.
+/// A handed-over batch.
 #[derive(Debug)]
 pub(super) struct Brought {
     pub(super) handover: Handover,
-    /// Whether a branch was made for it.
+    /// Whether a branch was created for it.
     pub(super) is_new_branch: bool,
 }
 
 impl Dispatcher {
-    /// Which way a batch of this size takes to a repository.
+    /// The hand-over for a batch of this size to a repository.
     pub(super) fn choose_handover(&self, archive_bytes: u64, repo: &str) -> Result<HandoverChoice, Failure> {
         let characters = archive_bytes.div_ceil(3) * 4 + "inline:".len() as u64;
         let fits = characters <= MOST_INLINE;
@@ -73,20 +73,17 @@ impl Dispatcher {
                 let message = format!(
                     "the batch has {characters} characters, more than the {MOST_INLINE} that fit inline"
                 );
-                Err(Failure::new(Exit::Usage, message)
-                    .hint("use `--handover branch`, or leave the choice to `auto`"))
+                Err(Failure::new(Exit::Usage, message).hint("use `--handover branch` or `--handover auto`"))
             }
             HandoverChoice::Artifact if artifacts.is_none() => {
-                let message =
-                    "artifacts can be made only by a step of a workflow on github.com that uses the action";
-                Err(Failure::new(Exit::Usage, message)
-                    .hint("use `--handover branch`, or leave the choice to `auto`"))
+                let message = "artifacts can be uploaded only by a step of a workflow on github.com that uses the action";
+                Err(Failure::new(Exit::Usage, message).hint("use `--handover branch` or `--handover auto`"))
             }
             chosen => Ok(chosen),
         }
     }
 
-    /// Brings a batch that lies in the exchange to where the runner will look for it.
+    /// Hands over a batch from the exchange to the runner.
     pub(super) async fn bring(
         &self,
         choice: HandoverChoice,
@@ -116,7 +113,7 @@ impl Dispatcher {
             HandoverChoice::Artifact => {
                 let actions = self.actions.as_ref().context("not in a workflow run")?;
                 let service = actions.artifacts.as_ref().context("no artifact service")?;
-                let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+                let temporary = WorkDir::new().context("cannot create a temporary directory")?;
                 let zip = temporary.path().join("batch.zip");
                 let (folder, to) = (temporary.path().to_owned(), zip.clone());
                 self.with_exchange(move |exchange| {
@@ -133,8 +130,8 @@ impl Dispatcher {
     }
 }
 
-/// Uploads a batch under a name that no earlier dispatch of it from the same run has, and that no upload whose answer was lost
-/// holds.
+/// Uploads a batch under a new name: one that neither an earlier dispatch from the same run nor an upload with a lost response
+/// has used.
 async fn upload(service: &ResultsService, id: &BatchId, zip: &Path) -> anyhow::Result<String> {
     let mut names = 0;
     loop {

@@ -1,8 +1,8 @@
-//! A batch on its way to a runner repository on GitHub and back.
+//! Sends a batch to a runner repository on GitHub and gets its results.
 //!
-//! `check` asks whether the repository can take it, `handover` brings it there, `start` starts the workflow exactly once,
-//! `watch` waits for the run, `results` brings what it has left into the exchange here. `record` remembers all this, so
-//! that any later command can go on from where another one stopped; `discover` finds a batch of another machine.
+//! `check` checks that the repository can accept it, `handover` sends it, `start` starts the workflow exactly once, `watch` waits
+//! for the run, `results` fetches its results into the local exchange. `record` stores all this, so that any later command can
+//! continue; `discover` finds a batch of another machine.
 
 mod batch;
 mod batch_to_run;
@@ -37,36 +37,36 @@ use crate::model::RemoteResults;
 use crate::protocol::RunnerOptions;
 use crate::util::process_env::ProcessEnv;
 
-/// How long a command of git is repeated while the network has a bad moment.
+/// How long to retry a git command on network problems.
 const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How long a new workflow run may be unreadable.
 const APPEARS_WITHIN: Duration = Duration::from_secs(90);
 
-/// What dispatching is done with.
+/// Dispatches batches to runner repositories.
 pub struct Dispatcher {
-    /// GitHub's API, with its address as the user gave it.
+    /// The client for GitHub's API.
     pub client: Client,
-    /// Where GitHub's API is.
+    /// The URL of GitHub's API, as the user gave it.
     pub api_url: String,
-    /// Where batch and results lie here; its results folder is the target's.
+    /// The local exchange; its results folder is the target's.
     pub exchange: Arc<LocalExchange>,
-    /// How the batch travels.
+    /// How to hand over batches.
     pub handover: HandoverChoice,
-    /// The workflow run that this process is a step of, if it is one.
+    /// The workflow run of this step, if any.
     pub actions: Option<ActionsRun>,
     /// Whether a public repository may have prompts and answers on its branches.
     pub allow_public: bool,
-    /// How far the run may go.
+    /// The limits of the run.
     pub options: RunnerOptions,
-    /// How long a run may take to appear after a start whose answer was lost.
+    /// How long a run may take to appear after a start whose response was lost.
     pub grace: Duration,
-    /// Where notes for the user go.
+    /// Prints notes for the user.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 impl Dispatcher {
-    /// What dispatches to runner repositories with this exchange.
+    /// A dispatcher with this exchange.
     pub(super) fn new(
         client: Client,
         github: &GithubSettings,
@@ -96,24 +96,24 @@ impl Dispatcher {
         Ok(Remote::new(clone_url, Some(token)))
     }
 
-    /// Runs git, which blocks, beside everything else.
+    /// Runs blocking git commands off the async threads.
     async fn with_exchange<T: Send + 'static>(
         &self,
         work: impl FnOnce(&LocalExchange) -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<T> {
         let exchange = Arc::clone(&self.exchange);
-        tokio::task::spawn_blocking(move || work(&exchange)).await.context("a task was ended")?
+        tokio::task::spawn_blocking(move || work(&exchange)).await.context("a task was aborted")?
     }
 }
 
-/// The workflow run that this process is a step of.
+/// The workflow run of this step.
 fn actions_run(env: &ProcessEnv) -> Option<ActionsRun> {
     let get = |name: &str| env.get(name).map(ToOwned::to_owned);
     let repo = get("GITHUB_REPOSITORY")?;
     let run_id = get("GITHUB_RUN_ID")?.parse().ok()?;
     let artifacts = match ResultsService::from_env(get) {
         Some(Ok(service)) => Some(service),
-        // Not on this host: batches travel in other ways.
+        // Not supported on this host: use another hand-over.
         Some(Err(error)) => {
             tracing::debug!("no artifacts: {error}");
             None

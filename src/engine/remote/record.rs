@@ -1,7 +1,7 @@
-//! What a dispatcher remembers of a batch that it gave to a runner repository, so that another one can go on.
+//! The dispatcher's record of a batch on a runner repository, so that another command can continue.
 //!
-//! It lies in the exchange beside the journals and is written before the run is started: whoever finds a dispatch
-//! without a run looks for the run first.
+//! It is stored in the exchange next to the journals and written before the run is started: a command that finds a dispatch without
+//! a run looks for the run first.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -23,7 +23,7 @@ use crate::util::{durable, regular_file, sealed_json};
 const FORMAT: u32 = 1;
 const FOLDER: &str = "dispatch";
 
-/// A batch that was given to a runner repository.
+/// A batch on a runner repository.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     format: u32,
@@ -31,34 +31,34 @@ pub struct Record {
     pub batch_id: BatchId,
     /// The digest of its archive.
     pub batch_sha256: Digest,
-    /// How many requests it has.
+    /// The number of requests.
     pub requests: u64,
-    /// How many shards it has.
+    /// The number of shards.
     pub shards: u32,
-    /// Where GitHub's API is.
+    /// The URL of GitHub's API.
     pub api_url: String,
     /// The target's name in `targets.yaml`.
     pub target: String,
     /// `owner/name` of the runner repository.
     pub repo: String,
-    /// Where git finds it.
+    /// Its URL for git.
     pub clone_url: String,
     /// The workflow's file name.
     pub workflow: String,
     /// The branch or tag that runs.
     pub git_ref: String,
-    /// Where the batch is in the runner repository; nothing while it only travelled inline. A branch is remembered until it is
-    /// deleted, however a later start handed the batch over.
+    /// Where the batch is in the runner repository; `None` while it was only sent inline. A branch is remembered until it is deleted,
+    /// even if a later start uses another hand-over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handover: Option<Handover>,
-    /// How far its runs may go, as it was last asked.
+    /// The limits of its runs, as last requested.
     #[serde(default)]
     pub options: RunnerOptions,
-    /// Where the results go.
+    /// Where the results are stored.
     pub results: RemoteResults,
-    /// Every start that was asked for, oldest first.
+    /// Every requested start, oldest first.
     pub dispatches: Vec<Dispatch>,
-    /// The artifacts whose rows are in the exchange already.
+    /// The artifacts whose rows are already in the exchange.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken: Vec<u64>,
 }
@@ -66,21 +66,21 @@ pub struct Record {
 /// One start of the workflow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Dispatch {
-    /// What tells its run apart.
+    /// Identifies its run.
     pub id: DispatchId,
-    /// When it was asked for.
+    /// When it was requested.
     pub at: jiff::Timestamp,
     /// The shards that it serves.
     pub shards: Vec<u32>,
-    /// The run, once it is known.
+    /// The run, once known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<u64>,
-    /// Its page.
+    /// The URL of its page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_url: Option<String>,
 }
 
-/// The right to start runs of a batch from this exchange, until it is dropped.
+/// The lock for starting runs of a batch from this exchange.
 #[derive(Debug)]
 pub(super) struct RecordLock {
     _file: File,
@@ -116,17 +116,17 @@ impl Record {
         }
     }
 
-    /// The record again, if it is of this batch on this runner repository.
+    /// Returns the record if it is of this batch on this runner repository.
     pub(super) fn checked(self, wanted: &BatchToRun, repo: &str, api_url: &str) -> Result<Self, Failure> {
         let target = &wanted.target;
         let elsewhere = !self.repo.eq_ignore_ascii_case(repo) || self.api_url != api_url;
         if elsewhere || self.workflow != target.workflow || self.results != target.results {
             let message = format!(
-                "batch `{}` was given to the workflow `{}` of `{}`, with its results in `{}`",
+                "batch `{}` was dispatched to the workflow `{}` of `{}`, with its results in `{}`",
                 self.batch_id, self.workflow, self.repo, self.results
             );
             return Err(Failure::config(message)
-                .hint("name a target that says the same, or choose another `--batch-id`"));
+                .hint("choose a target with the same settings, or another `--batch-id`"));
         }
         must_match(&self.batch_id, self.batch_sha256, wanted.sha256)?;
         Ok(self)
@@ -140,18 +140,18 @@ impl Record {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
         };
-        // The runs are then found by their titles, as those of another machine.
+        // The runs are then found by title, like those of another machine.
         if !sealed_json::is_whole(&text) {
-            exchange.set_aside(&path, "its checksum does not fit")?;
+            exchange.set_aside(&path, "its checksum does not match")?;
             return Ok(None);
         }
         let invalid = |problem: &dyn std::fmt::Display| {
             Failure::config(format!("`{}` is invalid: {problem}", path.display()))
-                .hint("it was made by another version of run-evals; move it away and name the target")
+                .hint("it was made by another version of run-evals; move it away and pass `--target`")
         };
         let record: Self = serde_json::from_slice(&text).map_err(|error| invalid(&error))?;
         if record.format != FORMAT || record.batch_id != *id {
-            return Err(invalid(&"its format or its batch is another").into());
+            return Err(invalid(&"it has another format or belongs to another batch").into());
         }
         if !is_repository(&record.repo) {
             return Err(invalid(&"`repo` is not a repository as `owner/name`").into());
@@ -159,14 +159,14 @@ impl Record {
         Ok(Some(record))
     }
 
-    /// The batches that this exchange gave to runner repositories.
+    /// The batches that this exchange sent to runner repositories.
     pub fn batches(exchange: &LocalExchange) -> Vec<BatchId> {
         let entries = fs::read_dir(exchange.path().join(FOLDER)).into_iter().flatten().flatten();
         let name = |entry: fs::DirEntry| entry.file_name().into_string().ok();
         entries.filter_map(|entry| name(entry)?.strip_suffix(".json")?.parse().ok()).collect()
     }
 
-    /// Writes it down, with what another command has found out meanwhile.
+    /// Writes the record, merged with what another command has written meanwhile.
     pub fn write(&mut self, exchange: &LocalExchange) -> anyhow::Result<()> {
         let _lock = lock_file(exchange, &format!("{}.write.lock", self.batch_id))?;
         if let Some(there) = Self::read(exchange, &self.batch_id)? {
@@ -175,7 +175,7 @@ impl Record {
         self.replace(exchange)
     }
 
-    /// Takes back a start that GitHub refused.
+    /// Removes a start that GitHub rejected.
     pub(super) fn forget(&mut self, start: &DispatchId, exchange: &LocalExchange) -> anyhow::Result<()> {
         let _lock = lock_file(exchange, &format!("{}.write.lock", self.batch_id))?;
         if let Some(there) = Self::read(exchange, &self.batch_id)? {
@@ -185,7 +185,7 @@ impl Record {
         self.replace(exchange)
     }
 
-    /// Adds what only the other one knows of the same batch.
+    /// Adds what only the other record has.
     fn merge(&mut self, there: Self) {
         for dispatch in there.dispatches {
             match self.dispatches.iter_mut().find(|known| known.id == dispatch.id) {
@@ -199,7 +199,7 @@ impl Record {
         self.taken.extend(new);
     }
 
-    /// It is never seen half-written.
+    /// Replaces the file atomically.
     fn replace(&self, exchange: &LocalExchange) -> anyhow::Result<()> {
         let path = path(exchange, &self.batch_id);
         let cannot = || format!("cannot write `{}`", path.display());
@@ -212,14 +212,14 @@ impl Record {
         durable::remove_file(&path).with_context(|| format!("cannot delete `{}`", path.display()))
     }
 
-    /// What it says of the batch itself.
+    /// The identity of the batch.
     pub fn known(&self) -> BatchIdentity {
         let (requests, shards, sha256) = (self.requests, self.shards, self.batch_sha256);
         let target = self.target.clone();
         BatchIdentity { requests, shards, sha256, dispatched_as: Some(target.clone()), target }
     }
 
-    /// Remembers where the batch is.
+    /// Records where the batch is.
     pub(super) fn note_handover(&mut self, handover: &Handover) {
         if !self.is_on_a_branch() && !matches!(handover, Handover::Inline(_)) {
             self.handover = Some(handover.clone());
@@ -231,7 +231,7 @@ impl Record {
         matches!(self.handover, Some(Handover::Branch { .. }))
     }
 
-    /// Notes a run by its title: of a start that is known, or of another machine's.
+    /// Records a run by its title: of a known start, or of another machine's.
     pub(super) fn learn(&mut self, run: &Run) {
         let Some(id) = dispatch_of_title(&run.display_title, &self.batch_id) else { return };
         let (run_id, run_url) = (Some(run.id), Some(run.html_url.clone()));
@@ -244,7 +244,7 @@ impl Record {
         self.dispatches.sort_by_key(|dispatch| dispatch.at);
     }
 
-    /// The newest run that is known.
+    /// The newest known run.
     pub fn latest_run(&self) -> Option<u64> {
         self.dispatches.iter().rev().find_map(|dispatch| dispatch.run_id)
     }
@@ -255,13 +255,13 @@ impl Record {
         self.dispatches.iter().find(|dispatch| dispatch.run_id == Some(run_id))?.run_url.as_deref()
     }
 
-    /// The runs that may hold results, oldest first.
+    /// The runs that may have results, oldest first.
     pub fn run_ids(&self) -> Vec<u64> {
         self.dispatches.iter().filter_map(|dispatch| dispatch.run_id).collect()
     }
 }
 
-/// Waits for the right to start runs of a batch, so that two commands on one machine do not both start one.
+/// Locks the starting of runs, so that two commands on one machine do not both start one.
 pub(super) fn lock(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<RecordLock> {
     lock_file(exchange, &format!("{id}.lock"))
 }

@@ -1,4 +1,4 @@
-//! What a run has left, brought into the exchange here: the results branch, and rows that travel as artifacts.
+//! Fetches the results of a run into the local exchange: the results branch, and rows in artifacts.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ use crate::util::WorkDir;
 use crate::util::zip::unzip_one;
 
 impl Dispatcher {
-    /// Brings everything that is there now into the exchange. `at_the_end`: also from artifacts that a run made because
-    /// its branch was refused.
+    /// Fetches everything that is available now. `at_the_end`: also artifacts that a run uploaded because its branch was
+    /// rejected.
     pub async fn take_in(&self, record: &mut Record, at_the_end: bool) -> anyhow::Result<()> {
         let id = record.batch_id.clone();
         self.with_exchange(move |exchange| exchange.repair_branches(&id)).await?;
         if self.is_collected(record).await? {
-            // Everything is here; what changed over there since is none of it.
+            // Everything is here; later changes on the remote do not belong to it.
             return Ok(());
         }
         if let RemoteResults::Branch(_) = record.results {
@@ -32,7 +32,7 @@ impl Dispatcher {
         self.take_artifacts(record).await
     }
 
-    /// Makes the results branch here what it is there; tells how many rows it has.
+    /// Moves the local results branch to the remote one; returns the number of rows.
     pub(super) async fn fetch_branch(&self, record: &Record, patience: Duration) -> anyhow::Result<u64> {
         let remote = self.remote(&record.repo, &record.clone_url).await?;
         let (id, expected) = (record.batch_id.clone(), record.batch_sha256);
@@ -43,7 +43,7 @@ impl Dispatcher {
         .await
     }
 
-    /// Deletes what the runner repository need not keep, once everything is collected.
+    /// Deletes what the runner repository no longer needs, after everything is collected.
     pub async fn tidy(&self, record: &Record, results: bool, patience: Duration) -> anyhow::Result<()> {
         let handed_over = record.is_on_a_branch();
         let results = results && matches!(record.results, RemoteResults::Branch(_));
@@ -73,7 +73,7 @@ impl Dispatcher {
         .await
     }
 
-    /// The shards in which a request has no answer that counts.
+    /// The shards with requests that have no final response.
     pub(super) async fn unsettled(&self, record: &Record) -> anyhow::Result<Vec<u32>> {
         let (id, known) = (record.batch_id.clone(), record.known());
         self.with_exchange(move |exchange| unsettled_shards(exchange, &id, &known)).await
@@ -83,7 +83,7 @@ impl Dispatcher {
         for run_id in record.run_ids() {
             let artifacts = match self.client.artifacts(&record.repo, run_id).await {
                 Ok(artifacts) => artifacts,
-                // A run that was deleted took its artifacts along.
+                // A deleted run takes its artifacts along.
                 Err(error) if error.is_not_found() => continue,
                 Err(error) => return Err(error.into_failure().into()),
             };
@@ -98,7 +98,7 @@ impl Dispatcher {
             for (shard, artifact) in rows {
                 if artifact.expired {
                     (self.tell)(&format!(
-                        "the artifact `{}` of run {run_id} has expired: its rows are called again by `--resume`",
+                        "the artifact `{}` of run {run_id} has expired: `--resume` calls its rows again",
                         printable(&artifact.name)
                     ));
                     continue;
@@ -118,7 +118,7 @@ impl Dispatcher {
     }
 
     async fn take(&self, record: &Record, shard: u32, artifact: &Artifact) -> anyhow::Result<()> {
-        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+        let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let zip = temporary.path().join("artifact.zip");
         let downloaded = self.client.download_artifact(&record.repo, artifact, &zip).await;
         downloaded.map_err(ApiError::into_failure)?;

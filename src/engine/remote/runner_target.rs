@@ -1,4 +1,4 @@
-//! What the target of a runner repository is, as far as the dispatcher can tell: read from its default branch, as the runner does.
+//! Identifies the target of a runner repository, as far as known: from its default branch, as the runner does.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ impl Dispatcher {
     }
 }
 
-/// The digest of a target; that of the whole file where only the runner can resolve it.
+/// The digest of a target, or of the whole file if only the runner can resolve it.
 fn digest(file: Vec<u8>, name: &str) -> Digest {
     let whole = Digest::of(&file);
     let targets = TargetsFile::parse(file, Path::new("targets.yaml"), Path::new(""));

@@ -1,7 +1,7 @@
-//! Starting the workflow: exactly once, whatever the answer was.
+//! Starts the workflow exactly once, whatever the response.
 //!
-//! A dispatch has no idempotency key, so every start has a random id that becomes part of the run's title, and is written
-//! down before it is sent. After an answer that leaves it open whether a run was made, the run is looked for by its title.
+//! A dispatch has no idempotency key, so every start has a random id, which is part of the run's title and is recorded before
+//! the request is sent. If the response leaves open whether a run was created, the run is searched by its title.
 
 use std::time::{Duration, Instant};
 
@@ -16,38 +16,38 @@ use crate::protocol::names::{handover_branch, run_titles};
 use crate::protocol::{DispatchId, DispatchInputs, Handover, RunnerOptions};
 use crate::util::clock;
 
-/// How often a run is looked for that must be there.
+/// How often to look for a run that must exist.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
-/// A start is repeated once when no run appears; the runner makes even a double start harmless.
+/// A start is repeated once if no run appears; the runner handles even a double start.
 const STARTS: usize = 2;
-/// How long git is repeated to take back what was not started.
+/// How long to retry git when undoing a failed start.
 const TAKE_BACK_PATIENCE: Duration = Duration::from_secs(20);
 /// GitHub ends every run after this.
 const LONGEST_RUN: Duration = Duration::from_hours(24 * 35);
-/// How many of the newest runs are asked whether they go on.
+/// How many of the newest runs are checked for being in progress.
 const MOST_RUNS: usize = 5;
-/// Times are those of GitHub's clock, but a record may have one of this machine's, and a title is unique.
+/// Times are from GitHub's clock, but a record may have one of this machine's, and a title is unique.
 const CLOCK_SKEW: Duration = Duration::from_hours(24);
 
-/// How a batch came to run.
+/// How a batch was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartOutcome {
     /// A run was started.
     Started {
-        /// Which one.
+        /// Its id.
         run_id: u64,
     },
-    /// An earlier start's run is still going on.
+    /// The run of an earlier start is still in progress.
     Attached {
-        /// Which one.
+        /// Its id.
         run_id: u64,
     },
-    /// Earlier runs have left nothing to do.
+    /// Earlier runs left nothing to do.
     Settled,
 }
 
 impl Dispatcher {
-    /// Starts a run for what earlier runs have left of a batch, unless one is going on.
+    /// Starts a run for what earlier runs left of a batch, unless one is in progress.
     pub async fn begin(
         &self,
         wanted: &BatchToRun,
@@ -104,7 +104,7 @@ impl Dispatcher {
         }
     }
 
-    /// What a repository is called now, and where git finds it: it may have been renamed since.
+    /// Updates the repository's name and git URL: it may have been renamed since.
     pub async fn refresh(&self, record: &mut Record) -> anyhow::Result<()> {
         let info = self.client.repository(&record.repo).await.map_err(ApiError::into_failure)?;
         record.repo = info.full_name;
@@ -112,7 +112,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Notes the runs of a batch that GitHub lists, whoever started them.
+    /// Records the runs of a batch that GitHub lists, from any machine.
     pub(super) async fn learn_runs(&self, record: &mut Record) -> anyhow::Result<()> {
         let since = self.client.now() - LONGEST_RUN;
         let titles = run_titles(&record.batch_id);
@@ -123,7 +123,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Leaves nothing behind of a batch that was not started.
+    /// Cleans up after a batch that was not started.
     async fn take_back(&self, record: &Record, branch_at: Option<Remote>) {
         if let Err(error) = record.delete(&self.exchange) {
             tracing::debug!("{error:#}");
@@ -135,12 +135,15 @@ impl Dispatcher {
                 .await;
             if let Err(error) = deleted {
                 let branch = handover_branch(&record.batch_id);
-                (self.tell)(&format!("the branch `{branch}` of `{}` stays there: {error:#}", record.repo));
+                (self.tell)(&format!(
+                    "the branch `{branch}` of `{}` was not deleted: {error:#}",
+                    record.repo
+                ));
             }
         }
     }
 
-    /// Refuses a workflow run that is not of the batch: the record may have come with a checkout.
+    /// Refuses a workflow run that does not belong to the batch: the record may come from an untrusted checkout.
     pub async fn check_title(&self, record: &Record, run_id: u64) -> anyhow::Result<()> {
         let run = self.client.run(&record.repo, run_id, None).await.map_err(ApiError::into_failure)?;
         let Polled::Changed(run, _) = run else { return Ok(()) };
@@ -157,12 +160,12 @@ impl Dispatcher {
             .into())
     }
 
-    /// The newest run of a batch that is going on; looks for those of starts whose answer was lost.
+    /// The newest run of a batch in progress; also looks for the runs of starts whose response was lost.
     pub async fn running(&self, record: &mut Record) -> anyhow::Result<Option<u64>> {
         let now = self.client.now();
         let age =
             |dispatch: &Dispatch| Duration::try_from(now.duration_since(dispatch.at)).unwrap_or_default();
-        // The answer was never read: the process was killed, or gave up too early.
+        // The response was never read: the process was killed, or gave up too early.
         let open = record.dispatches.iter().filter(|dispatch| dispatch.run_id.is_none());
         if let Some(youngest) = open.map(age).min() {
             self.find(record, self.grace.saturating_sub(youngest)).await?;
@@ -172,7 +175,7 @@ impl Dispatcher {
             match self.client.run(&record.repo, run_id, None).await {
                 Ok(Polled::Changed(run, _)) if run.is_over() => {}
                 Ok(_) => return Ok(Some(run_id)),
-                // A run that was just made may not be readable yet.
+                // A new run may not be readable yet.
                 Err(error) if error.is_not_found() => {
                     if age(dispatch) < APPEARS_WITHIN {
                         return Ok(Some(run_id));
@@ -184,7 +187,7 @@ impl Dispatcher {
         Ok(None)
     }
 
-    /// Starts the workflow and gives the run.
+    /// Starts the workflow and returns the run.
     async fn start(&self, record: &mut Record, handover: &Handover, shards: &[u32]) -> anyhow::Result<u64> {
         for _ in 0..STARTS {
             let inputs = DispatchInputs {
@@ -217,13 +220,13 @@ impl Dispatcher {
                 Ok(Dispatched::Accepted) => None,
                 Ok(Dispatched::Unknown { reason }) => Some(reason),
                 Err(refused) => {
-                    // No run was made.
+                    // No run was created.
                     record.forget(&inputs.dispatch_id, &self.exchange)?;
                     return Err(refused.into_failure().into());
                 }
             };
             if let Some(reason) = &lost {
-                (self.tell)(&format!("whether the run was started is not known ({reason}); looking for it"));
+                (self.tell)(&format!("the run may not have started ({reason}); looking for it"));
             }
             if let Some(run_id) = self.find(record, self.grace).await? {
                 return Ok(run_id);
@@ -246,7 +249,7 @@ impl Dispatcher {
         Err(Failure::new(Exit::Failure, message).hint(hint).into())
     }
 
-    /// Looks for the runs of starts whose run is not known, until one appears or the time is over.
+    /// Looks for the runs of starts without a known run, until one appears or the time is over.
     async fn find(&self, record: &mut Record, within: Duration) -> anyhow::Result<Option<u64>> {
         let until = clock::after(within);
         loop {

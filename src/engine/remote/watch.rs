@@ -1,4 +1,4 @@
-//! Waiting for a run: polled with an `ETag`, so that looking costs nothing while nothing changes.
+//! Waits for a run: polls with an `ETag`, so that unchanged responses do not count against the rate limit.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,20 +15,20 @@ use crate::util::clock;
 
 const FIRST_POLL: Duration = Duration::from_secs(5);
 const LONGEST_POLL: Duration = Duration::from_secs(30);
-/// How often the jobs are asked for, at most: each answer counts, and many jobs are several answers.
+/// The shortest interval of listing jobs: each request counts, and many jobs need several.
 const JOBS_EVERY: Duration = Duration::from_secs(30);
-/// How often the results branch is looked at, at most.
+/// The shortest interval of fetching the results branch.
 const FETCH_EVERY: Duration = Duration::from_secs(20);
-/// How many lines of the log of a failed job are shown, and how many are read: not all of them tell anything.
+/// How many lines of a failed job's log are shown, and how many are read, because some are noise.
 const LOG_LINES: usize = 20;
 const LOG_LINES_READ: usize = 200;
-/// How many failed jobs are told of.
+/// How many failed jobs are shown.
 const JOBS_TOLD: usize = 3;
 
-/// How the waiting ended.
+/// How waiting ended.
 #[derive(Debug)]
 pub enum Watched {
-    /// The run is over.
+    /// The run has ended.
     Completed(Box<Run>),
     /// The time is over; the workflow run continues.
     TimedOut,
@@ -36,23 +36,23 @@ pub enum Watched {
     Interrupted,
 }
 
-/// What is known of a run while it is watched.
+/// The state of a watched run.
 struct Sight {
     started: Instant,
     etag: Option<Etag>,
-    /// How long it took until the first job was at work, once one is.
+    /// How long it was queued until the first job started, once known.
     queued: Option<Duration>,
     run: Option<Run>,
     jobs: Vec<Job>,
-    /// When the jobs were asked for.
+    /// When the jobs were listed.
     jobs_at: Option<Instant>,
     fetched: Option<Instant>,
-    /// Until when GitHub wants no requests.
+    /// Until when GitHub rate-limits requests.
     limited_until: Option<Instant>,
 }
 
 impl Dispatcher {
-    /// Waits until a run is over, the time is over, or the user asks to stop.
+    /// Waits until a run ends, the time is over, or the user stops it.
     pub async fn watch(
         &self,
         record: &Record,
@@ -74,10 +74,10 @@ impl Dispatcher {
         };
         let until = clock::after(timeout);
         let mut interval = clock::wait(poll_interval.unwrap_or(FIRST_POLL));
-        // Git costs more than a look that shows no change, so a short interval is not taken by its word.
+        // Fetching costs more than polling, so a short interval is not applied to it as is.
         let fetch_every = clock::wait(FETCH_EVERY).min(interval * 4);
         loop {
-            // The client is patient with GitHub; whoever waits here may be less so.
+            // The client retries patiently, but the caller's time limit may be shorter.
             let over = tokio::select! {
                 over = self.look(record, run_id, &mut sight) => over?,
                 () = tokio::time::sleep_until(until.into()) => return Ok(Watched::TimedOut),
@@ -114,7 +114,7 @@ impl Dispatcher {
         }
     }
 
-    /// Looks at the run once; gives it if it is over.
+    /// Polls the run once; returns it if it has ended.
     async fn look(
         &self,
         record: &Record,
@@ -139,9 +139,9 @@ impl Dispatcher {
             Err(error) if error.is_not_found() && sight.started.elapsed() < APPEARS_WITHIN => {}
             Err(ApiError::Limited { until, wait }) => {
                 sight.limited_until = Some(clock::after(clock::wait(wait)));
-                (self.tell)(&format!("{}; looking again then", ApiError::Limited { until, wait }));
+                (self.tell)(&format!("{}; retrying then", ApiError::Limited { until, wait }));
             }
-            // The run goes on whether we see it or not; the limit of the waiting holds for this too.
+            // The run continues whether we see it or not; the time limit applies to this as well.
             Err(error) if error.is_passing() => {
                 (self.tell)(&format!("cannot see the run at the moment: {}", error.into_failure()));
             }
@@ -150,7 +150,7 @@ impl Dispatcher {
         Ok(None)
     }
 
-    /// Counts what is on the results branch, now and then. Only shown, so that a failure is no more than a note.
+    /// Counts the rows on the results branch from time to time. Only for display, so a failure is only logged.
     async fn count_rows(
         &self,
         record: &Record,
@@ -170,7 +170,7 @@ impl Dispatcher {
         }
     }
 
-    /// Why a run did not succeed, in lines for the user: the failing job and step, and the end of its log.
+    /// Why a run failed, in lines for the user: the failing job and step, and the end of its log.
     pub async fn explain_failure(&self, record: &Record, run: &Run) -> Vec<String> {
         let conclusion = run.conclusion.as_deref().unwrap_or("nothing");
         let mut lines =
@@ -178,8 +178,7 @@ impl Dispatcher {
         let jobs = self.client.jobs(&record.repo, run.id).await.unwrap_or_default();
         if jobs.is_empty() {
             lines.push(
-                "no job was started: the workflow file is not accepted, or the runner is not available"
-                    .to_owned(),
+                "no job was started: the workflow file is invalid, or no runner is available".to_owned(),
             );
         }
         let bad: Vec<&Job> = jobs.iter().filter(|job| failed(job.conclusion.as_deref())).collect();
@@ -219,8 +218,8 @@ impl Sight {
     }
 }
 
-/// The last lines of a log that tell something: nothing that GitHub folds, no masks, and an error once, though the runner
-/// also annotates it.
+/// The informative last lines of a log: nothing that GitHub folds, no masks, and each error once, although the runner also
+/// annotates it.
 fn telling(log: &[String]) -> Vec<&str> {
     let mut seen = std::collections::HashSet::new();
     let mut lines: Vec<&str> = Vec::new();

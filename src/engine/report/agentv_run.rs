@@ -1,4 +1,4 @@
-//! `--agentv-run`: a results directory as a run directory of AgentV.
+//! `--agentv-run`: writes a results directory as a run directory of AgentV.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -12,7 +12,7 @@ use crate::model::{Failure, Response, ScoreRow, TestPlace};
 use crate::report::agentv::{AgentvRun, AgentvTarget, render_run};
 use crate::util::{WorkDir, durable, regular_file};
 
-/// Refuses a directory that has something in it: another run would be lost, or mixed with this one.
+/// Refuses a directory that is not empty: another run would be lost, or mixed with this one.
 pub fn check(to: &Path) -> Result<(), Failure> {
     let is_free = match std::fs::read_dir(to) {
         Ok(mut entries) => entries.next().is_none(),
@@ -21,9 +21,9 @@ pub fn check(to: &Path) -> Result<(), Failure> {
     if is_free {
         return Ok(());
     }
-    let message = format!("`{}` is there already, and is not empty", to.display());
+    let message = format!("`{}` exists and is not empty", to.display());
     Err(Failure::config(message)
-        .hint("`--agentv-run` names a new directory, such as `.agentv/results/runs/cloud/first`"))
+        .hint("`--agentv-run` takes a new directory, such as `.agentv/results/runs/cloud/first`"))
 }
 
 /// Writes the results in `from` as the run directory `to`.
@@ -33,7 +33,7 @@ pub fn write(from: &Path, suite: &str, to: &Path) -> anyhow::Result<()> {
     if !scores.exists() {
         let message = format!("`{}` has no `scores.jsonl`: nothing was graded", from.display());
         return Err(Failure::config(message)
-            .hint("a row of AgentV has a score; run `eval` without `--no-grade`")
+            .hint("AgentV's rows need scores: run `eval` without `--no-grade`")
             .into());
     }
     let responses: Vec<Response> = rows(&from.join("responses.jsonl"))?;
@@ -41,9 +41,9 @@ pub fn write(from: &Path, suite: &str, to: &Path) -> anyhow::Result<()> {
     if responses.len() != scores.len() {
         let message =
             format!("`{}` has {} responses and {} scores", from.display(), responses.len(), scores.len());
-        return Err(Failure::config(message).hint("both are of one evaluation: run it again").into());
+        return Err(Failure::config(message).hint("both must come from one evaluation: run it again").into());
     }
-    // Both files have the same order, and a runner repository's rows name the runner's own target.
+    // Both files have the same order, and the rows of a runner repository name the runner's own target.
     let mut targets: BTreeMap<String, (Vec<Response>, Vec<ScoreRow>)> = BTreeMap::new();
     for (response, score) in responses.into_iter().zip(scores) {
         let of_target = targets.entry(score.target.clone()).or_default();
@@ -63,7 +63,7 @@ pub fn write(from: &Path, suite: &str, to: &Path) -> anyhow::Result<()> {
     put(to, &render_run(&run)?)
 }
 
-/// All files at once: a directory of that name is whole.
+/// Writes all files at once, so that the directory is complete when it appears.
 fn put(to: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", to.display());
     let parent = to.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -16,10 +16,10 @@ use crate::report::{
 use crate::util::process_env::ProcessEnv;
 use crate::util::regular_file;
 
-/// The image that this container was started from; a release of the action sets it.
+/// The image of this container; set in releases of the action.
 const IMAGE: &str = "RUN_EVALS_IMAGE";
 
-/// Where results are made: the workflow run of this step and its image.
+/// The origin of results: the workflow run of this step and its image.
 pub fn origin() -> Origin {
     let env = ProcessEnv::read();
     Origin::new(actions::run_url(&env), env.get(IMAGE))
@@ -60,7 +60,7 @@ fn digest(path: &Path) -> anyhow::Result<Digest> {
     }
 }
 
-/// The digest of the manifest beside a suite, if the suite is a bundle.
+/// The digest of the manifest next to a suite, if the suite is in a bundle.
 fn bundle_manifest(suite: &Path) -> Option<Digest> {
     let bytes = regular_file::read(&suite.parent()?.join("manifest.json"), regular_file::CONTENT).ok()?;
     let manifest: serde_json::Value = serde_json::from_slice(&bytes).ok()?;

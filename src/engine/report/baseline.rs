@@ -1,4 +1,4 @@
-//! The baseline: where it is found, and the one way in which it moves.
+//! Finds and updates the baseline.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,7 +13,7 @@ use crate::report::{REPORT_FILE, RESULT_FILES, Results};
 use crate::util::WorkDir;
 use crate::util::durable;
 
-/// The most that is read of one file of a commit.
+/// The largest file of a commit that is read.
 const LARGEST_FILE: u64 = 2 << 30;
 
 const FORMS: &str = "a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of \
@@ -22,7 +22,7 @@ const FORMS: &str = "a baseline is a results directory, the id of a run in `.run
 /// Results to compare with.
 #[derive(Debug)]
 pub enum Baseline {
-    /// In a directory, which need not exist yet.
+    /// In a directory, which may not exist yet.
     Directory {
         /// The directory.
         path: PathBuf,
@@ -38,7 +38,7 @@ pub enum Baseline {
     },
 }
 
-/// Finds a baseline by the name that the user gave it: a directory goes before a run, and a run before a branch of that name.
+/// Finds a baseline by its name: first as a directory, then as a run, then as a branch.
 pub fn find(named: &str, cwd: &Path, bless: bool) -> anyhow::Result<Baseline> {
     let path = cwd.join(named);
     let directory = |path: PathBuf| Baseline::Directory { path, shown: named.to_owned() };
@@ -46,7 +46,7 @@ pub fn find(named: &str, cwd: &Path, bless: bool) -> anyhow::Result<Baseline> {
         return Ok(directory(path));
     }
     if path.exists() {
-        let message = format!("the baseline `{}` is no directory", printable(named));
+        let message = format!("the baseline `{}` is not a directory", printable(named));
         return Err(Failure::config(message).hint(FORMS).into());
     }
     if named.parse::<BatchId>().is_ok()
@@ -54,7 +54,7 @@ pub fn find(named: &str, cwd: &Path, bless: bool) -> anyhow::Result<Baseline> {
     {
         if bless {
             let message = format!("`--bless` cannot move `{named}`: it is a run");
-            return Err(Failure::new(Exit::Usage, message).hint("bless a directory of its own").into());
+            return Err(Failure::new(Exit::Usage, message).hint("bless a separate directory").into());
         }
         return Ok(directory(cwd.join(run)));
     }
@@ -82,11 +82,11 @@ pub fn find(named: &str, cwd: &Path, bless: bool) -> anyhow::Result<Baseline> {
     Err(Failure::config(message).hint(hint).into())
 }
 
-/// The result files of a folder of a commit; nothing where it has no scores.
+/// The result files in a folder of a commit; `None` if it has no scores.
 pub fn from_commit(git_ref: &str, folder: &str, cwd: &Path) -> anyhow::Result<Option<WorkDir>> {
     let Some(repository) = Repository::around(cwd)? else { return Ok(None) };
     let folder = folder.trim_matches('/');
-    let files = WorkDir::new().context("cannot make a temporary directory")?;
+    let files = WorkDir::new().context("cannot create a temporary directory")?;
     let mut has_scores = false;
     for name in RESULT_FILES {
         let path = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
@@ -101,7 +101,7 @@ pub fn from_commit(git_ref: &str, folder: &str, cwd: &Path) -> anyhow::Result<Op
 }
 
 impl Baseline {
-    /// Its results; none where it is a directory that is still to be made.
+    /// Its results; `None` if its directory does not exist yet.
     pub fn read(&self) -> Result<Option<Results>, Failure> {
         let (path, shown) = match self {
             Self::Directory { path, shown } => (path.as_path(), shown),
@@ -118,10 +118,10 @@ impl Baseline {
         Ok(Some(results))
     }
 
-    /// Puts copies of these results in its place, all at once, and gives that place.
+    /// Replaces it atomically by a copy of these results, and returns its path.
     pub fn replace_with(&self, results: &Path) -> anyhow::Result<PathBuf> {
         let Self::Directory { path, shown } = self else {
-            anyhow::bail!("a commit is no place for a baseline");
+            anyhow::bail!("a commit cannot be replaced as the baseline");
         };
         let cannot = || format!("cannot make `{}` the baseline", results.display());
         let place = if path.exists() { path.canonicalize().with_context(cannot)? } else { path.clone() };
@@ -149,12 +149,14 @@ impl Baseline {
     }
 }
 
-/// Refuses a place whose old content would be lost though it is no baseline.
+/// Refuses a directory whose content would be lost but is not a baseline.
 fn check_place(place: &Path, results: &Path, shown: &str) -> anyhow::Result<()> {
     let shown = printable(shown);
     if results.canonicalize().is_ok_and(|results| results == *place) {
-        let message = format!("`{shown}` are these results themselves");
-        return Err(Failure::new(Exit::Usage, message).hint("name another directory as the baseline").into());
+        let message = format!("`{shown}` is the results directory itself");
+        return Err(Failure::new(Exit::Usage, message)
+            .hint("choose another directory for the baseline")
+            .into());
     }
     if !place.exists() {
         return Ok(());
@@ -162,16 +164,16 @@ fn check_place(place: &Path, results: &Path, shown: &str) -> anyhow::Result<()> 
     for entry in fs::read_dir(place).with_context(|| format!("cannot read `{shown}`"))? {
         let name = entry?.file_name().to_string_lossy().into_owned();
         if !RESULT_FILES.contains(&name.as_str()) && name != REPORT_FILE {
-            let message = format!("`{shown}` has `{}`, which is no part of a baseline", printable(&name));
-            let hint = "`--bless` replaces the whole directory: give the baseline one of its own";
+            let message = format!("`{shown}` has `{}`, which is not part of a baseline", printable(&name));
+            let hint = "`--bless` replaces the whole directory: give the baseline a separate one";
             return Err(Failure::new(Exit::Usage, message).hint(hint).into());
         }
     }
     Ok(())
 }
 
-/// Swaps two directories in one step, so that there is a whole baseline at every moment. Where the file system cannot do that, the
-/// old one steps aside first, and comes back if the new one cannot take its place.
+/// Swaps two directories in one step, so that the baseline is complete at every moment. If the file system cannot do that, the
+/// old one is renamed first, and renamed back if the new one cannot take its place.
 fn exchange(new: &Path, place: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     if renameat_with(CWD, new, CWD, place, RenameFlags::EXCHANGE).is_ok() {

@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 use crate::util::process_env::ProcessEnv;
 use crate::util::programs;
 
-/// Opens a file with the program that `BROWSER` names, otherwise with the desktop's; says why that is not possible.
+/// Opens a file with the program in `BROWSER`, otherwise with the desktop's; returns an error if that fails.
 pub fn open(file: &Path, env: &ProcessEnv) -> Result<(), String> {
     let path = programs::path();
     let mut command = if let Some(browser) = env.get("BROWSER") {
-        // A list as in `PATH`, each with its arguments; `%s` is the address.
+        // A list like `PATH`, each entry with arguments; `%s` is the address.
         let first = browser.split(':').find(|entry| !entry.is_empty()).unwrap_or(browser);
         let mut words = first.split_ascii_whitespace();
         let name = words.next().unwrap_or_default();
@@ -31,7 +31,7 @@ pub fn open(file: &Path, env: &ProcessEnv) -> Result<(), String> {
     } else {
         let has_display = cfg!(target_os = "macos") || env.has("DISPLAY") || env.has("WAYLAND_DISPLAY");
         if !has_display {
-            return Err("there is no display; set `BROWSER` to choose a program".to_owned());
+            return Err("no display found; set `BROWSER` to choose a program".to_owned());
         }
         let name = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
         let program = programs::find(name, &path).ok_or_else(|| format!("`{name}` was not found"))?;

@@ -1,4 +1,4 @@
-//! Files that appear complete under their final name.
+//! Writes files atomically.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 
 use crate::util::durable;
 
-/// Writes a file that appears only when it is whole, in a directory that is made if need be.
+/// Writes a file atomically, creating its directory if necessary.
 pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -18,7 +18,7 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     put_in_place(file, path)
 }
 
-/// A file beside its final name, which no other process writes to.
+/// A temporary file next to the final name, used only by this process.
 pub(super) fn temporary_file(dir: &Path) -> anyhow::Result<NamedTempFile> {
     durable::readable_temporary_in(dir).with_context(|| format!("cannot write to `{}`", dir.display()))
 }

@@ -1,4 +1,4 @@
-//! What an execution leaves: files of results (`output`, `replay`), and the report on them
+//! Writes the results of an execution (`output`, `replay`) and the report on them
 //! (`report_outputs`, `agentv_run`), compared with earlier ones (`baseline`). `run_record` and `runs`
 //! find them again.
 

@@ -1,4 +1,4 @@
-//! Where responses, scores and the summary are written.
+//! Writes responses, scores and the summary.
 
 use std::io::{Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -16,22 +16,22 @@ use crate::report::{REPORT_FILE, Summary};
 use crate::util::durable;
 use crate::util::own_dir;
 
-/// Where the responses of a command go.
+/// The destination of a command's responses.
 #[derive(Debug)]
 pub struct Output {
-    /// Dropped first: it may lie in a directory that is taken away again.
+    /// Dropped first: it may be in a directory that is removed again.
     replay: Option<ReplayFile>,
     to: To,
-    /// The suite that the statement names.
+    /// The suite in the statement.
     suite: Option<PathBuf>,
 }
 
 /// A directory with `responses.jsonl`, `scores.jsonl` and `summary.json`, or stdout with the responses alone.
 #[derive(Debug)]
 enum To {
-    /// The responses are the data; there is no summary but the exit code.
+    /// Only the responses are printed; the exit code replaces the summary.
     Stdout,
-    /// The responses are written under a name of their own and renamed when they are whole.
+    /// The responses are written to a temporary file and renamed when complete.
     Directory {
         responses: NamedTempFile,
         asked: Vec<(&'static str, NamedTempFile)>,
@@ -40,15 +40,15 @@ enum To {
     },
 }
 
-/// The scores while they are written: those of one target may have to be written again.
+/// The scores while they are written: those of one target may have to be rewritten.
 #[derive(Debug, Default)]
 struct Scores {
     file: Option<NamedTempFile>,
-    /// How much of it stays.
+    /// How much of it is final.
     kept: u64,
 }
 
-/// A directory that is taken away again if it was made here and stays empty.
+/// A directory that is removed if it was created here and stays empty.
 #[derive(Debug)]
 struct OutputDir {
     path: PathBuf,
@@ -58,7 +58,7 @@ struct OutputDir {
 impl Drop for OutputDir {
     fn drop(&mut self) {
         if self.is_new {
-            // Fails where there is anything in it, as it should.
+            // Fails if the directory is not empty, as it should.
             let _ = std::fs::remove_dir(&self.path);
         }
     }
@@ -71,12 +71,12 @@ impl Output {
         own_dir::check(&path)?;
         let is_new = !path.exists();
         if !is_new && !path.is_dir() {
-            return Err(Failure::config(format!("`{}` is no directory", path.display()))
-                .hint("`--output` names the directory for `responses.jsonl` and `summary.json`")
+            return Err(Failure::config(format!("`{}` is not a directory", path.display()))
+                .hint("`--output` takes the directory for `responses.jsonl` and `summary.json`")
                 .into());
         }
         durable::create_dir_all(&path)
-            .with_context(|| format!("cannot make the directory `{}`", path.display()))?;
+            .with_context(|| format!("cannot create the directory `{}`", path.display()))?;
         durable::sweep(&path);
         let dir = OutputDir { path, is_new };
         let responses = temporary_file(&dir.path)?;
@@ -87,25 +87,25 @@ impl Output {
         })
     }
 
-    /// The same, and the answers go to a file for AgentV too.
+    /// The same, and writes the responses to a replay file for AgentV, too.
     #[must_use]
     pub fn and_replay(self, replay: Option<ReplayFile>) -> Self {
         Self { replay, ..self }
     }
 
-    /// The responses are of this suite.
+    /// Sets the suite of the responses.
     pub fn of_suite(&mut self, file: Option<&Path>) {
         self.suite = file.map(Path::to_path_buf);
     }
 
-    /// The rows that come from now on are of this target.
+    /// Sets the target of the rows that follow.
     pub fn of_target(&mut self, name: &str) {
         if let Some(replay) = &mut self.replay {
             replay.of_target(name);
         }
     }
 
-    /// Keeps what was asked beside what was answered, for reports; it is put in place with the rest.
+    /// Keeps the requests next to the responses, for reports; they are written with the rest.
     pub fn keep(
         &mut self,
         name: &'static str,
@@ -114,7 +114,7 @@ impl Output {
         if let To::Directory { asked, dir, .. } = &mut self.to {
             let mut file = std::io::BufWriter::with_capacity(1 << 16, temporary_file(&dir.path)?);
             write(&mut file)?;
-            asked.push((name, file.into_inner().context("cannot write what is asked")?));
+            asked.push((name, file.into_inner().context("cannot write the requests")?));
         }
         Ok(())
     }
@@ -135,21 +135,21 @@ impl Output {
         }
     }
 
-    /// Where the scores of a target go.
+    /// The destination of a target's scores.
     pub fn begin_scores(&mut self) -> anyhow::Result<&mut dyn Write> {
         let To::Directory { scores, dir, .. } = &mut self.to else {
-            anyhow::bail!("there is nowhere to put scores")
+            anyhow::bail!("there is no output for scores")
         };
         if scores.file.is_none() {
             scores.file = Some(temporary_file(&dir.path)?);
         }
         match &mut scores.file {
             Some(file) => Ok(file),
-            None => anyhow::bail!("there is nowhere to put scores"),
+            None => anyhow::bail!("there is no output for scores"),
         }
     }
 
-    /// Takes back the scores of a target that are not all there.
+    /// Discards the incomplete scores of a target.
     pub fn forget_scores(&mut self) -> anyhow::Result<()> {
         if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
             file.as_file().set_len(*kept).context("cannot write the scores")?;
@@ -158,7 +158,7 @@ impl Output {
         Ok(())
     }
 
-    /// The scores of a target are all there.
+    /// Completes the scores of a target.
     pub fn keep_scores(&mut self) -> anyhow::Result<()> {
         if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
             *kept = file.as_file().metadata().context("cannot write the scores")?.len();
@@ -166,14 +166,14 @@ impl Output {
         Ok(())
     }
 
-    /// Takes back all scores.
+    /// Discards all scores.
     pub fn drop_scores(&mut self) {
         if let To::Directory { scores, .. } = &mut self.to {
             *scores = Scores::default();
         }
     }
 
-    /// Puts the files in place, and notes their paths in the summary.
+    /// Moves the files into place, and records their paths in the summary.
     pub fn finish(self, summary: &mut Summary, observer: &dyn Observer) -> anyhow::Result<()> {
         if let Some(replay) = self.replay {
             replay.finish(observer)?;
@@ -191,7 +191,7 @@ impl Output {
                 put_in_place(file, &scores_path)?;
                 summary.scores = Some(scores_path.display().to_string());
             }
-            // Those of an earlier run would be taken for scores of these responses.
+            // Scores of an earlier run would be mistaken for those of these responses.
             None => durable::remove_file(&scores_path).context("cannot remove old scores")?,
         }
         durable::remove_file(&dir.path.join(REPORT_FILE)).context("cannot remove an old report")?;
@@ -217,7 +217,7 @@ impl Write for Output {
 impl Write for To {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
-            // The responses are in the exchange, even if nothing reads them here.
+            // The responses are in the exchange, even if stdout is closed.
             Self::Stdout => console::Stdout.write(bytes),
             Self::Directory { responses, .. } => responses.write(bytes),
         }

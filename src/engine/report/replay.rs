@@ -1,4 +1,4 @@
-//! `--replay-out`: the answers of a suite as fixtures that AgentV's `replay` provider plays.
+//! `--replay-out`: writes the answers of a suite as fixtures for AgentV's `replay` provider.
 
 use std::collections::HashSet;
 use std::io::{BufWriter, Write as _};
@@ -13,36 +13,36 @@ use crate::engine::Observer;
 use crate::model::{Failure, Response, Suite};
 use crate::report::agentv::{ReplaySuite, replay_fixture};
 
-/// The file while it is written, beside its final name.
+/// The file while it is written, next to its final name.
 #[derive(Debug)]
 pub struct ReplayFile {
     path: PathBuf,
     file: BufWriter<NamedTempFile>,
     suite: ReplaySuite,
     tests: HashSet<String>,
-    /// Whose rows come.
+    /// The target of the current rows.
     target: String,
-    /// The beginning of a row whose end did not come yet.
+    /// The beginning of an incomplete row.
     line: Vec<u8>,
-    /// How many requests were asked.
+    /// The number of requests.
     requests: u64,
-    /// How many of them have no answer, and so no line.
+    /// How many of them have no response, and so no line.
     without: u64,
 }
 
 impl ReplayFile {
-    /// For the answers to this suite, which lies at `suite_path`.
+    /// For the answers to this suite at `suite_path`.
     pub fn open(path: PathBuf, suite: &Suite, suite_path: &Path) -> anyhow::Result<Self> {
         if path.is_dir() {
             return Err(Failure::config(format!("`{}` is a directory", path.display()))
-                .hint("`--replay-out` names the file for the fixtures, for example `replay.jsonl`")
+                .hint("`--replay-out` takes the file for the fixtures, for example `replay.jsonl`")
                 .into());
         }
         let parent = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !parent.is_dir() {
-            let message = format!("`{}` is no directory", parent.display());
+            let message = format!("`{}` is not a directory", parent.display());
             return Err(Failure::config(message)
-                .hint("make it first: `--replay-out` puts a file into it")
+                .hint("create it first: `--replay-out` writes a file into it")
                 .into());
         }
         let file = BufWriter::new(temporary_file(parent)?);
@@ -61,12 +61,12 @@ impl ReplayFile {
         })
     }
 
-    /// The rows that come from now on are of this target.
+    /// Sets the target of the rows that follow.
     pub(super) fn of_target(&mut self, name: &str) {
         name.clone_into(&mut self.target);
     }
 
-    /// Takes a part of `responses.jsonl`.
+    /// Adds a part of `responses.jsonl`.
     pub(super) fn take(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             self.line.extend_from_slice(part);
@@ -89,7 +89,7 @@ impl ReplayFile {
         writeln!(self.file, "{fixture}").with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
-    /// Which test, and which of its replicates. No test of a suite with replicates is named like one of them.
+    /// The test and the replicate. In a suite with replicates, no test id looks like a replicate.
     fn asked<'i>(&self, id: &'i str) -> (&'i str, u32) {
         if self.tests.contains(id) {
             return (id, 1);
@@ -98,7 +98,7 @@ impl ReplayFile {
         replicate.unwrap_or((id, 1))
     }
 
-    /// Puts the file in place.
+    /// Moves the file into place.
     pub(super) fn finish(self, observer: &dyn Observer) -> anyhow::Result<()> {
         let cannot = || format!("cannot write `{}`", self.path.display());
         let file =
@@ -116,7 +116,7 @@ impl ReplayFile {
     }
 }
 
-/// The suite's path from the git root on, or its name where there is no repository: AgentV compares ends of paths.
+/// The suite's path relative to the git root, or its name outside of a repository: AgentV compares path suffixes.
 fn eval_path(suite: &Path) -> Option<String> {
     let suite = normalized(&std::path::absolute(suite).ok()?);
     let dir = suite.parent()?;

@@ -1,4 +1,4 @@
-//! The report of a results directory: read back, compared, judged, written in every form that was asked for.
+//! Reports on a results directory: reads, compares and judges it, and writes every requested format.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,38 +15,38 @@ use crate::report::{
 use crate::scoring::{Against, Gate, assess, compare, judge};
 use crate::util::process_env::ProcessEnv;
 
-/// What is reported of results, where, and what counts as a failure.
+/// What to report, where, and what counts as a failure.
 #[derive(Debug, Clone)]
 pub struct ReportOptions {
-    /// The targets that are reported; all without any.
+    /// The targets to report; by default all.
     pub targets: Vec<String>,
-    /// What to compare with, by the user's name for it.
+    /// The baseline, by the user's name for it.
     pub baseline: Option<String>,
     /// The target of the baseline, or of these results, that every target is compared with.
     pub baseline_target: Option<String>,
     /// Whether the results become the baseline.
     pub bless: bool,
-    /// What fails the command; the default without it.
+    /// The problems that fail the command, if not the default.
     pub fail_on: Option<BTreeSet<ProblemKind>>,
     /// The share of trials that must pass.
     pub min_pass_rate: Option<f64>,
     /// The false-alarm rate of the regression test.
     pub alpha: f64,
-    /// Where the HTML page goes.
+    /// The path of the HTML page.
     pub html: Option<PathBuf>,
-    /// Where `JUnit` XML goes.
+    /// The path of the `JUnit` XML.
     pub junit: Option<PathBuf>,
-    /// Where markdown goes.
+    /// The path of the markdown.
     pub markdown: Option<PathBuf>,
-    /// Where JSON goes.
+    /// The path of the JSON.
     pub json: Option<PathBuf>,
     /// The run directory for AgentV.
     pub agentv_run: Option<PathBuf>,
-    /// Whether a pull request gets a comment.
+    /// Whether to comment on a pull request.
     pub pr_comment: bool,
-    /// Its repository; the workflow's without it.
+    /// Its repository; by default the workflow's.
     pub repo: Option<String>,
-    /// Its number; that of the event without it.
+    /// Its number; by default that of the event.
     pub pr: Option<u64>,
 }
 
@@ -56,7 +56,7 @@ pub struct Report {
     pub evaluation: Evaluation,
     /// The rows.
     pub results: Results,
-    /// The exit code that the verdict means.
+    /// The exit code of the verdict.
     pub exit: Exit,
     dir: PathBuf,
     earlier: Option<Results>,
@@ -77,7 +77,7 @@ impl Report {
         if !options.targets.is_empty() {
             results.keep_targets(&options.targets)?;
         }
-        // Before anything is written: a missing baseline is a mistake of the command line.
+        // Before anything is written: a missing baseline is a usage error.
         let baseline = options.find_baseline()?;
         let mut earlier = baseline.as_ref().map(Baseline::read).transpose()?.flatten();
         let is_own = baseline.is_none() && options.baseline_target.is_some();
@@ -186,23 +186,23 @@ impl Report {
         Ok(())
     }
 
-    /// Makes the results the baseline, or says why not.
+    /// Makes the results the baseline, or returns why not.
     pub fn bless(&self, observer: &dyn Observer) -> anyhow::Result<Option<String>> {
         let Some(baseline) = &self.baseline else { return Ok(None) };
         let trials = &self.results.trials;
         let open = trials.iter().filter(|trial| trial.is_open).count();
         if open > 0 {
             let message =
-                format!("the baseline stays as it is: {open} of {} requests can be retried", trials.len());
+                format!("the baseline was not changed: {open} of {} requests can be retried", trials.len());
             return Ok(Some(message));
         }
         let is_graded = |trial: &Trial| trial.row.status != ScoreStatus::Skipped;
         if !self.results.is_graded || !trials.iter().any(is_graded) {
-            return Ok(Some("the baseline stays as it is: these results have no scores".to_owned()));
+            return Ok(Some("the baseline was not changed: these results have no scores".to_owned()));
         }
         if self.exit != Exit::Ok {
             return Ok(Some(
-                "the baseline stays as it is: only a regression is accepted with `--bless`".to_owned(),
+                "the baseline was not changed: only a regression is accepted with `--bless`".to_owned(),
             ));
         }
         let path = baseline.replace_with(&self.dir)?;
@@ -212,7 +212,7 @@ impl Report {
 }
 
 impl ReportOptions {
-    /// Refuses what could not be reported, before anything is paid for.
+    /// Refuses options that cannot be reported, before anything is paid for.
     pub fn check(
         &self,
         no_grade: bool,
@@ -226,7 +226,7 @@ impl ReportOptions {
             if no_grade {
                 return usage(
                     "`--agentv-run` needs scores",
-                    "leave `--no-grade` out: a row of AgentV has a score",
+                    "remove `--no-grade`: AgentV's rows need scores",
                 );
             }
         }
@@ -242,7 +242,7 @@ impl ReportOptions {
         {
             return usage(
                 "`--output` is the baseline: it would be overwritten, and compared with itself",
-                "name another `--output`; `--bless` moves a baseline",
+                "choose another `--output`; `--bless` updates a baseline",
             );
         }
         Ok(())
@@ -253,7 +253,7 @@ impl ReportOptions {
         self.baseline.as_deref().map(|named| baseline::find(named, &cwd, self.bless)).transpose()
     }
 
-    /// The pull request to comment on. A workflow that runs for none has nothing to comment on; elsewhere one must be named.
+    /// The pull request to comment on. A workflow for another event has none; elsewhere, it must be given.
     fn find_pull_request(
         &self,
         env: &ProcessEnv,
@@ -266,11 +266,11 @@ impl ReportOptions {
         match (repo, self.pr.or_else(|| event_pull_request(env))) {
             (Some(repo), Some(number)) => Ok(Some((repo, number))),
             (Some(_), None) if actions::is_step() => {
-                observer.note("the workflow does not run for a pull request: there is nothing to comment on");
+                observer.note("the workflow does not run for a pull request: nothing to comment on");
                 Ok(None)
             }
-            _ => Err(Failure::new(Exit::Usage, "`--pr-comment` does not know the pull request")
-                .hint("name it: `--repo <owner>/<name> --pr <number>`")),
+            _ => Err(Failure::new(Exit::Usage, "the pull request for `--pr-comment` is unknown")
+                .hint("pass it: `--repo <owner>/<name> --pr <number>`")),
         }
     }
 }

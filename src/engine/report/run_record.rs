@@ -1,4 +1,4 @@
-//! `run.json` of a results directory: which suite, targets and batches its responses come from, so that they can be found and graded
+//! `run.json` of a results directory: the suite, targets and batches of its responses, to find and grade them
 //! again.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::model::{BatchId, Digest, Failure, printable};
 use crate::protocol::Stop;
 use crate::util::regular_file;
 
-/// The file of a results directory.
+/// Its file name.
 pub const RUN_FILE: &str = "run.json";
 const FORMAT: u32 = 1;
 
@@ -21,40 +21,40 @@ pub struct RunRecord {
     pub run_id: BatchId,
     /// When it started.
     pub at: Timestamp,
-    /// The suite file, as the command named it.
+    /// The suite file, as given to the command.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite: Option<PathBuf>,
-    /// The test ids that ran, as a glob; all without one.
+    /// The glob of test ids that ran; by default all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// Its batches, in the order of the responses.
     pub batches: Vec<RunBatch>,
 }
 
-/// One batch of a run, with everything that its responses do not say.
+/// One batch of a run, with everything that its responses do not contain.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunBatch {
     /// The target, by the name that the user chose.
     pub target: String,
-    /// The runner's own target, where a runner repository answered.
+    /// The runner's own target, if a runner repository answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runner_target: Option<String>,
     pub batch_id: BatchId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch_sha256: Option<Digest>,
-    /// The repository that has the results.
+    /// The repository of the results.
     pub results_repo: String,
-    /// Their branch in it.
+    /// Their branch.
     pub results_branch: String,
-    /// The workflow run that answered, where one did.
+    /// The workflow run that answered, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_url: Option<String>,
     /// Why it ended early, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stop>,
-    /// How many requests it has.
+    /// The number of requests.
     pub requests: u64,
-    /// How many rows of `responses.jsonl` are its own.
+    /// The number of rows in `responses.jsonl`.
     pub responses: u64,
 }
 
@@ -70,13 +70,13 @@ impl RunRecord {
         (record.format == FORMAT).then_some(record)
     }
 
-    /// The same; its absence is an error.
+    /// The same; an error if there is none.
     pub fn read(dir: &Path) -> Result<Self, Failure> {
         Self::find(dir).ok_or_else(|| {
             let shown = printable(&dir.display().to_string());
             let what = if dir.exists() { "has no readable `run.json`" } else { "does not exist" };
             Failure::config(format!("no run: `{shown}` {what}"))
-                .hint("name a results directory of `run-evals eval`, or a run that `run-evals runs` lists")
+                .hint("pass a results directory of `run-evals eval`, or a run from `run-evals runs`")
         })
     }
 

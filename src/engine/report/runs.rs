@@ -1,4 +1,4 @@
-//! Earlier runs: the directories in `.run-evals/results`, and those that `--output` names, which have a file `<run>.path` there.
+//! Earlier runs: the directories in `.run-evals/results`, and those given by `--output`, which have a file `<run>.path` there.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use crate::util::{durable, own_dir, regular_file};
 
 /// The newest run.
 pub const LATEST: &str = "latest";
-/// The end of the name of a file with the path of a results directory.
+/// The suffix of a file with the path of a results directory.
 const PATH_END: &str = "path";
 
-/// How far the clock of another machine may be ahead.
+/// How far another machine's clock may be ahead.
 const MAX_CLOCK_DIFFERENCE: SignedDuration = SignedDuration::from_hours(1);
 
 /// A run that has results.
@@ -33,7 +33,7 @@ pub struct Run {
     pub targets: Vec<String>,
     /// `passed`, `failed`, `error` or `skipped`.
     pub verdict: String,
-    /// The score of the only target: rivals are not averaged.
+    /// The score of the only target: scores of several targets are not averaged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f64>,
     /// The results directory.
@@ -52,7 +52,7 @@ pub fn list() -> anyhow::Result<Vec<Run>> {
     let mut runs = Vec::new();
     for entry in entries.flatten() {
         let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
-        // A link could lead anywhere.
+        // A link could point anywhere.
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() && path.join("responses.jsonl").is_file() {
             runs.push(run(name, path));
@@ -69,7 +69,7 @@ pub fn list() -> anyhow::Result<Vec<Run>> {
 
 /// The results directory that a user names: a path, the id of a run, or `latest`.
 pub fn find(named: &Path) -> anyhow::Result<PathBuf> {
-    // A directory of that name, for example from a checkout, is not taken for the newest run.
+    // A directory named `latest`, for example from a checkout, must not replace the newest run.
     if named != Path::new(LATEST) && named.exists() {
         return Ok(named.to_path_buf());
     }
@@ -78,7 +78,7 @@ pub fn find(named: &Path) -> anyhow::Result<PathBuf> {
     if named == Path::new(LATEST) {
         let latest = runs.into_iter().next().map(|run| run.results);
         return latest.ok_or_else(|| {
-            Failure::config("there is no run yet in this directory").hint("`run-evals eval` makes one").into()
+            Failure::config("no runs in this directory yet").hint("`run-evals eval` creates one").into()
         });
     }
     if let Some(run) = runs.iter().find(|run| Path::new(&run.run) == named) {
@@ -92,7 +92,7 @@ pub fn find(named: &Path) -> anyhow::Result<PathBuf> {
         .into())
 }
 
-/// Whether a results directory is in the default place, where `eval` writes, or was remembered there.
+/// Whether a results directory is in the default place, where `eval` writes, or is recorded there.
 pub fn is_own(results: &Path) -> bool {
     let canonical = |path: &Path| path.canonicalize().ok();
     let Some(results) = canonical(results) else { return false };
@@ -101,7 +101,7 @@ pub fn is_own(results: &Path) -> bool {
         || list().unwrap_or_default().iter().any(|run| canonical(&run.results).as_ref() == Some(&results))
 }
 
-/// Remembers where a run has its results that are not in the default place.
+/// Records the results directory of a run outside the default place.
 pub fn remember(run_id: &BatchId, dir: &Path) -> anyhow::Result<()> {
     let root = Path::new(DEFAULT_RESULTS);
     let path = root.join(format!("{run_id}.{PATH_END}"));
@@ -125,7 +125,7 @@ fn elsewhere(run_id: &str) -> Option<PathBuf> {
     is_its_own.then(|| shortened(dir))
 }
 
-/// The path from the working directory on, where it is in it.
+/// The path relative to the working directory, if inside it.
 fn shortened(dir: PathBuf) -> PathBuf {
     let cwd = std::env::current_dir().and_then(|cwd| cwd.canonicalize()).unwrap_or_default();
     dir.strip_prefix(cwd).map(Path::to_path_buf).unwrap_or(dir)
@@ -149,7 +149,7 @@ fn run(name: String, results: PathBuf) -> Run {
     }
 }
 
-/// A run that came with a checkout can have any date. With one that is still to come it would stay the newest forever.
+/// A run from a checkout can have any date. With a future date it would stay the newest forever.
 fn is_future(at: Timestamp) -> bool {
     at.duration_since(Timestamp::now()) > MAX_CLOCK_DIFFERENCE
 }

@@ -22,7 +22,7 @@ use crate::model::{Exit, Failure, Secret};
 
 /// An artifact with the same name already exists.
 #[derive(Debug, thiserror::Error)]
-#[error("the run has an artifact named `{name}` already")]
+#[error("the run already has an artifact named `{name}`")]
 pub struct DuplicateArtifact {
     pub name: String,
 }
@@ -85,7 +85,7 @@ impl ResultsService {
     }
 
     fn new(url: &str, token: &str, is_act: bool, patience: RetryPolicy) -> Result<Self, Failure> {
-        let broken = |what: &str| Failure::new(Exit::Failure, format!("`{what}` of this job cannot be used"));
+        let broken = |what: &str| Failure::new(Exit::Failure, format!("`{what}` of this job is invalid"));
         let mut origin =
             Url::parse(url).ok().filter(Url::has_host).ok_or_else(|| broken("ACTIONS_RESULTS_URL"))?;
         // Only the origin counts, as in GitHub's own client.

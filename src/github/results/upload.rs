@@ -43,7 +43,7 @@ impl ResultsService {
     }
 
     async fn upload_file(&self, name: &str, zip: &Path, retention_days: Option<u32>) -> anyhow::Result<u64> {
-        ensure!(!name.is_empty() && !name.contains(FORBIDDEN), "an artifact may not have that name");
+        ensure!(!name.is_empty() && !name.contains(FORBIDDEN), "illegal artifact name");
         let mut blocks = Some(Blocks::open(zip).await?);
         let days = retention_days.map(|days| SignedDuration::from_hours(24 * i64::from(days)));
         let expires = days.and_then(|days| Timestamp::now().checked_add(days).ok());
@@ -51,7 +51,7 @@ impl ResultsService {
         let mut list = String::from("<?xml version=\"1.0\" encoding=\"utf-8\"?><BlockList>");
         let mut count = 0;
         let (length, digest) = loop {
-            let mut taken = blocks.take().context("the file is read by nobody")?;
+            let mut taken = blocks.take().context("the file is not being read")?;
             let (taken, block) = spawn_blocking(move || taken.next().map(|block| (taken, block)))
                 .await?
                 .with_context(|| format!("cannot read `{}`", zip.display()))?;
@@ -125,7 +125,7 @@ impl ResultsService {
             // Storage errors have a code; a 403 without one is a rate limit of a proxy.
             let is_limit = status.as_u16() == 403 && code.is_none();
             let told =
-                format!("the artifact store answered {} ({})", status.as_u16(), code.unwrap_or("no code"));
+                format!("the artifact store returned {} ({})", status.as_u16(), code.unwrap_or("no code"));
             Err(match status.as_u16() {
                 _ if is_limit => AttemptError::Passing(told, retry_after(answer.headers())),
                 408 | 429 | 500.. => AttemptError::Passing(told, retry_after(answer.headers())),

@@ -110,7 +110,7 @@ impl ResultsService {
         }
         let Created { ok, signed_upload_url } = self.ask("CreateArtifact", &body, name).await?;
         if !ok {
-            bail!("the artifact service refused it without a reason");
+            bail!("the artifact service refused without a reason");
         }
         signed(&signed_upload_url)
     }
@@ -183,7 +183,7 @@ impl ResultsService {
                 return serde_json::from_slice(&text).map_err(|error| {
                     let error = short(&error.to_string());
                     AttemptError::Passing(
-                        format!("the artifact service's answer cannot be read: {error}"),
+                        format!("cannot read the artifact service's response: {error}"),
                         None,
                     )
                 });
@@ -191,8 +191,8 @@ impl ResultsService {
             let reason = said(&text);
             // A 403 with a reason comes from the service; one without is a rate limit of a proxy.
             let is_limit = status.as_u16() == 403 && reason.is_none();
-            let said = reason.unwrap_or_else(|| "no reason that can be read".to_owned());
-            let told = format!("the artifact service answered {} to {method}: {said}", status.as_u16());
+            let said = reason.unwrap_or_else(|| "no readable reason".to_owned());
+            let told = format!("the artifact service returned {} to {method}: {said}", status.as_u16());
             Err(match status.as_u16() {
                 409 if method == "CreateArtifact" => {
                     AttemptError::Final(DuplicateArtifact { name: name.to_owned() }.into())
@@ -227,7 +227,7 @@ async fn whole(mut answer: Response) -> Result<Vec<u8>, AttemptError> {
     let mut text = Vec::new();
     while let Some(chunk) = answer.chunk().await? {
         if text.len() + chunk.len() > LARGEST_ANSWER {
-            return Err(AttemptError::Final(anyhow::anyhow!("the artifact service's answer is too large")));
+            return Err(AttemptError::Final(anyhow::anyhow!("the artifact service's response is too large")));
         }
         text.extend_from_slice(&chunk);
     }
@@ -243,7 +243,7 @@ fn signed(url: &str) -> anyhow::Result<Url> {
     Url::parse(url)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
-        .context("the artifact service gave no address that can be used")
+        .context("the artifact service returned an invalid URL")
 }
 
 /// A number, or a number as text.

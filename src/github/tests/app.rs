@@ -114,11 +114,11 @@ async fn an_unknown_or_uninstalled_app_is_reported() {
         let failure = app(&server).git_token(REPO).await.unwrap_err().into_failure();
         match status {
             404 => insta::assert_snapshot!(shown(&failure), @r"
-            Config: cannot find the installation of the GitHub App 1234 in `acme/runner`: GitHub answered 404: Not Found
+            Config: cannot find the installation of the GitHub App 1234 in `acme/runner`: GitHub returned 404: Not Found
             hint: install the GitHub App on `acme/runner`: its settings, Install App, choose the repository
             "),
             _ => insta::assert_snapshot!(shown(&failure), @r"
-            Failure: cannot find the installation of the GitHub App 1234 in `acme/runner`: GitHub answered 401: A JSON web token could not be decoded
+            Failure: cannot find the installation of the GitHub App 1234 in `acme/runner`: GitHub returned 401: A JSON web token could not be decoded
             hint: check that `--app-id` and the key belong to the same GitHub App, and that this machine's clock is right
             "),
         }
@@ -135,7 +135,7 @@ async fn an_app_without_the_permission_is_reported() {
     .await;
     let error = app(&server).dispatch(REPO, "run-evals.yml", "main", &BTreeMap::new()).await.unwrap_err();
     insta::assert_snapshot!(shown(&error.into_failure()), @r"
-    Failure: cannot start the workflow `run-evals.yml` of `acme/runner`: GitHub answered 403: Resource not accessible by integration
+    Failure: cannot start the workflow `run-evals.yml` of `acme/runner`: GitHub returned 403: Resource not accessible by integration
     hint: a GitHub App needs the repository permission `Actions: write` (accepted by the owner of `acme/runner`), with `acme/runner` among its installation's repositories
     ");
 }

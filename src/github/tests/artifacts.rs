@@ -99,8 +99,8 @@ async fn a_failing_store_is_reported_without_the_signature() {
     let error = client(&server).download_artifact(REPO, &artifact(), &to).await.unwrap_err();
     let host = store.url.trim_start_matches("http://");
     insta::assert_snapshot!(shown(&error.into_failure()).replace(host, "STORE"), @r"
-    Failure: `STORE` answered 503 instead of the artifact `batch-b1`
-    hint: GitHub keeps such files at `STORE`: try again, and let it through where a proxy is
+    Failure: `STORE` returned 503 instead of the artifact `batch-b1`
+    hint: GitHub stores such files at `STORE`: try again, and allow it in your proxy
     ");
     assert_eq!((store.seen().len(), files_in(&folder)), (4, 0));
     drop(store);
@@ -117,7 +117,7 @@ async fn other_bytes_are_rejected() {
     let error = client(&server).download_artifact(REPO, &artifact(), &to).await.unwrap_err();
     insta::assert_snapshot!(shown(&error.into_failure()), @r"
     Failure: the artifact `batch-b1` has the digest 01ce07b3d8d896d48f2d98b046439a910633b8f1ea211a6aefab4315032c5318, expected 20fb6fc49fd7b9d59e57f1d6b8731c72d57d9f440770a97bff73f7e579e67dfa
-    hint: it was cut or changed on its way: try again
+    hint: it was truncated or changed in transit: try again
     ");
     assert_eq!(files_in(&folder), 0);
 }
@@ -130,7 +130,7 @@ async fn more_bytes_than_announced_are_rejected() {
     let error = client(&server).download_artifact(REPO, &artifact(), &to).await.unwrap_err();
     insta::assert_snapshot!(shown(&error.into_failure()), @r"
     Failure: the download of the artifact `batch-b1` is larger than 1048576 bytes
-    hint: nothing that run-evals makes is that large
+    hint: run-evals never uploads files that large
     ");
     assert_eq!(files_in(&folder), 0);
 }
@@ -143,7 +143,7 @@ async fn expired_artifacts_are_reported() {
     assert_eq!(error.status(), Some(410));
     insta::assert_snapshot!(shown(&error.into_failure()), @r"
     Failure: the artifact `batch-b1` of `acme/runner` has expired
-    hint: its days of retention are over: dispatch the batch again, and keep the results on a branch (`results_branch`)
+    hint: its retention has ended: dispatch the batch again, and keep the results on a branch (`results_branch`)
     ");
     let expired = Artifact { expired: true, ..artifact() };
     let error = client(&server).download_artifact(REPO, &expired, &to).await.unwrap_err();

@@ -39,8 +39,8 @@ async fn reads_are_retried_until_they_succeed() {
     client.repository(REPO).await.unwrap();
     assert_eq!(server.seen().len(), 3);
     let heard = heard.lock().unwrap();
-    assert!(heard[0].starts_with("GitHub answered 502; trying again in "), "{heard:?}");
-    assert!(heard[1].starts_with("got no answer from `127.0.0.1:"), "{heard:?}");
+    assert!(heard[0].starts_with("GitHub returned 502; trying again in "), "{heard:?}");
+    assert!(heard[1].starts_with("got no response from `127.0.0.1:"), "{heard:?}");
 }
 
 #[tokio::test]
@@ -49,8 +49,8 @@ async fn an_html_page_instead_of_json_keeps_its_status() {
     let error = client(&server).repository(REPO).await.unwrap_err();
     assert_eq!((server.seen().len(), error.status(), error.is_passing()), (3, Some(502), true));
     insta::assert_snapshot!(shown(&error.into_failure()), @r"
-    Failure: cannot read the repository `acme/runner`: got 502 with a web page instead of an answer of GitHub's API
-    hint: GitHub has trouble: see https://www.githubstatus.com and try again
+    Failure: cannot read the repository `acme/runner`: got 502 with a web page instead of a response of GitHub's API
+    hint: GitHub failed: see https://www.githubstatus.com and try again
     ");
 }
 
@@ -81,9 +81,9 @@ async fn rate_limits_are_awaited_and_reported() {
     // One second asked for, one second of slack at the reset, then 30 ms × 2² for the third.
     assert!(start.elapsed() >= Duration::from_millis(2000 + 120));
     insta::assert_snapshot!(heard.lock().unwrap().join("\n"), @r"
-    GitHub's rate limit asks for a pause; waiting 1 s
+    GitHub's rate limit requires a pause; waiting 1 s
     GitHub's rate limit is used up; waiting 1 s until it resets
-    GitHub's rate limit asks for a pause; waiting 120 ms
+    GitHub's rate limit requires a pause; waiting 120 ms
     ");
 }
 
@@ -136,7 +136,7 @@ async fn a_silent_server_times_out() {
     let (client, _) = client_with(&server.url, Auth::Token(Secret::new(TOKEN)), patience);
     let error = client.repository(REPO).await.unwrap_err();
     assert_eq!(server.seen().len(), 2);
-    assert!(error.to_string().ends_with(": no answer in time"), "{error}");
+    assert!(error.to_string().ends_with(": no response in time"), "{error}");
 }
 
 #[tokio::test]
@@ -155,8 +155,8 @@ async fn a_renamed_repository_is_followed_and_another_host_is_not() {
 
     let error = client(&server).repository("acme/gone").await.unwrap_err();
     insta::assert_snapshot!(shown(&error.into_failure()), @r"
-    Failure: cannot read the repository `acme/gone`: GitHub answered 301: {}
-    hint: the address was moved to another host: correct `--github-api-url` or the repository's name
+    Failure: cannot read the repository `acme/gone`: GitHub returned 301: {}
+    hint: the URL redirects to another host: fix `--github-api-url` or the repository's name
     ");
 }
 
@@ -212,7 +212,7 @@ async fn a_response_that_is_not_githubs_is_reported() {
     let host = server.url.trim_start_matches("http://").to_owned();
     let error = client(&server).repository(REPO).await.unwrap_err();
     insta::assert_snapshot!(shown(&error.into_failure()).replace(&host, "HOST"), @r"
-    Failure: `HOST` gave an answer that cannot be used: expected value at line 1 column 1
+    Failure: `HOST` returned an invalid response: expected value at line 1 column 1
     hint: `HOST` may not be GitHub's API: check `--github-api-url` and the proxy variables
     ");
 }
@@ -223,7 +223,7 @@ async fn tokens_that_no_header_can_hold_are_not_quoted() {
     let (client, _) = client_with(&server.url, Auth::Token(Secret::new("ghp_line\nbreak")), impatient());
     let error = client.repository(REPO).await.unwrap_err();
     insta::assert_snapshot!(shown(&error.into_failure()), @r"
-    Config: the GitHub token contains a character that no token has
+    Config: the GitHub token contains an illegal character
     hint: store it again, without quotes and without text around it
     ");
     assert!(server.seen().is_empty());

@@ -92,19 +92,19 @@ async fn an_unclear_response_is_unknown_and_the_dispatch_is_sent_once() {
     let cases: [(Reply, &str); 9] = [
         (
             json(500, r#"{"message":"Failed to run workflow dispatch"}"#),
-            "GitHub answered 500: Failed to run workflow dispatch",
+            "GitHub returned 500: Failed to run workflow dispatch",
         ),
         (answer(502, "text/html", page), "got 502 with a web page"),
-        (empty(503).header("retry-after", "1"), "GitHub answered 503"),
-        (empty(504), "GitHub answered 504"),
-        (empty(200), "GitHub answered 200 without the run"),
-        (answer(200, "text/plain", "ok"), "GitHub answered 200 without the run"),
-        (torn(), "no answer from `HOST`: the connection broke: end of file before message length reached"),
+        (empty(503).header("retry-after", "1"), "GitHub returned 503"),
+        (empty(504), "GitHub returned 504"),
+        (empty(200), "GitHub returned 200 without the run"),
+        (answer(200, "text/plain", "ok"), "GitHub returned 200 without the run"),
+        (torn(), "no response from `HOST`: the connection broke: end of file before message length reached"),
         (
             Reply::Hangup,
-            "no answer from `HOST`: the connection broke: connection closed before message completed",
+            "no response from `HOST`: the connection broke: connection closed before message completed",
         ),
-        (Reply::Silence, "no answer from `HOST`: no answer in time"),
+        (Reply::Silence, "no response from `HOST`: no response in time"),
     ];
     for (reply, expected) in cases {
         let silence = Duration::from_secs(if matches!(reply, Reply::Silence) { 1 } else { 30 });

@@ -71,7 +71,7 @@ async fn a_custom_certificate_is_trusted_when_it_is_named() {
     let told = read_with(&url, &[]).await.replace(&port.to_string(), "PORT");
     insta::assert_snapshot!(told, @r"
     Failure: cannot reach `localhost:PORT`: invalid peer certificate: UnknownIssuer
-    hint: a server with a certificate of your own needs `SSL_CERT_FILE=<file with the CA certificate>`
+    hint: a server with a private CA needs `SSL_CERT_FILE=<file with the CA certificate>`
     ");
     task.abort();
 }

@@ -216,7 +216,7 @@ async fn errors_are_retried_five_times() {
     let server = Server::start(|_, _| empty(502)).await;
     let error = service(&server, &token("1", "1")).upload("rows", &path, None).await.unwrap_err();
     assert_eq!(server.seen().len(), 5);
-    insta::assert_snapshot!(format!("{error:#}"), @"cannot upload the artifact `rows`: the artifact service answered 502 to CreateArtifact: no reason that can be read (tried 5 times)");
+    insta::assert_snapshot!(format!("{error:#}"), @"cannot upload the artifact `rows`: the artifact service returned 502 to CreateArtifact: no readable reason (tried 5 times)");
 }
 
 #[tokio::test]
@@ -241,7 +241,7 @@ async fn an_upload_whose_confirmation_was_lost_is_found_again() {
     assert_eq!(service(&whole, &token("1", "1")).upload("rows", &path, None).await.unwrap(), 8);
     let other = listed(Digest::of(b"other")).await;
     let error = service(&other, &token("1", "1")).upload("rows", &path, None).await.unwrap_err();
-    insta::assert_snapshot!(format!("{error:#}"), @"cannot upload the artifact `rows`: the artifact service answered 404 to FinalizeArtifact: there is no such upload");
+    insta::assert_snapshot!(format!("{error:#}"), @"cannot upload the artifact `rows`: the artifact service returned 404 to FinalizeArtifact: there is no such upload");
 }
 
 #[tokio::test]
@@ -269,7 +269,7 @@ async fn a_conflicting_name_has_its_own_error() {
     let error = service(&server, &token("1", "1")).upload("rows", &path, None).await.unwrap_err();
     assert_eq!(error.downcast_ref::<DuplicateArtifact>().unwrap().name, "rows");
     assert_eq!(server.seen().len(), 1);
-    insta::assert_snapshot!(format!("{error:#}"), @"cannot upload the artifact `rows`: the run has an artifact named `rows` already");
+    insta::assert_snapshot!(format!("{error:#}"), @"cannot upload the artifact `rows`: the run already has an artifact named `rows`");
 }
 
 #[tokio::test]
@@ -283,8 +283,8 @@ async fn rejections_are_reported_without_the_signature() {
         assert!(!format!("{error:?}").contains("SECRET"), "{error:?}");
         format!("{error:#}")
     };
-    insta::assert_snapshot!(upload(&server, "rows").await, @"cannot upload the artifact `rows`: the artifact service answered 403 to CreateArtifact: Artifact storage quota has been hit. insufficient usage");
-    insta::assert_snapshot!(upload(&server, "eval-results/b1").await, @"cannot upload the artifact `eval-results/b1`: an artifact may not have that name");
+    insta::assert_snapshot!(upload(&server, "rows").await, @"cannot upload the artifact `rows`: the artifact service returned 403 to CreateArtifact: Artifact storage quota has been hit. insufficient usage");
+    insta::assert_snapshot!(upload(&server, "eval-results/b1").await, @"cannot upload the artifact `eval-results/b1`: illegal artifact name");
 
     let store = |reply: fn() -> Reply| {
         Server::start(move |_, seen| match method(seen) {
@@ -299,14 +299,14 @@ async fn rejections_are_reported_without_the_signature() {
         answer(403, "application/xml", "sig=SECRET").header("x-ms-error-code", "AuthenticationFailed")
     })
     .await;
-    insta::assert_snapshot!(upload(&denied, "rows").await, @"cannot upload the artifact `rows`: the artifact store answered 403 (AuthenticationFailed)");
+    insta::assert_snapshot!(upload(&denied, "rows").await, @"cannot upload the artifact `rows`: the artifact store returned 403 (AuthenticationFailed)");
     let gone = store(|| Reply::Hangup).await;
     insta::assert_snapshot!(upload(&gone, "rows").await, @"cannot upload the artifact `rows`: the artifact store cannot be reached: the connection broke: connection closed before message completed (tried 5 times)");
     let nowhere =
         Server::start(|_, _| json(200, r#"{"ok":true,"signed_upload_url":"blob?sig=SECRET"}"#)).await;
-    insta::assert_snapshot!(upload(&nowhere, "rows").await, @"cannot upload the artifact `rows`: the artifact service gave no address that can be used");
+    insta::assert_snapshot!(upload(&nowhere, "rows").await, @"cannot upload the artifact `rows`: the artifact service returned an invalid URL");
     let no = Server::start(|_, _| json(200, r#"{"ok":false}"#)).await;
-    insta::assert_snapshot!(upload(&no, "rows").await, @"cannot upload the artifact `rows`: the artifact service refused it without a reason");
+    insta::assert_snapshot!(upload(&no, "rows").await, @"cannot upload the artifact `rows`: the artifact service refused without a reason");
 }
 
 #[test]
@@ -338,11 +338,11 @@ fn unusable_services_are_reported() {
     hint: hand over by branch: `--handover branch`, and `results_branch` instead of `results_artifact`
     ");
     insta::assert_snapshot!(told("results", &good, "https://github.com"), @r"
-    Failure: `ACTIONS_RESULTS_URL` of this job cannot be used
+    Failure: `ACTIONS_RESULTS_URL` of this job is invalid
     hint: none
     ");
     insta::assert_snapshot!(told(url, "no token", "https://github.com"), @r"
-    Failure: `ACTIONS_RUNTIME_TOKEN` of this job cannot be used
+    Failure: `ACTIONS_RUNTIME_TOKEN` of this job is invalid
     hint: none
     ");
 }

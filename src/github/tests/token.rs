@@ -42,7 +42,7 @@ fn the_first_source_with_a_token_wins() {
     for (index, name) in ORDER.iter().enumerate() {
         assert_eq!(found(None, &env[index..]), *name);
     }
-    assert!(!folder.path().join("args").exists(), "nobody asked it yet");
+    assert!(!folder.path().join("args").exists(), "it was not called yet");
     // An input that was not set exists and is empty.
     assert_eq!(found(None, &[("INPUT_TOKEN", ""), ("GH_TOKEN", " ")]), "ghp_from_gh");
     assert_eq!(fs::read_to_string(folder.path().join("args")).unwrap(), "auth token --hostname github.com\n");
@@ -89,16 +89,16 @@ fn files_without_a_token_are_reported() {
     };
     insta::assert_snapshot!(told(), @r"
     Config: cannot read the token file `FILE`: No such file or directory (os error 2)
-    hint: `--token-file` names a file that holds nothing but the token
+    hint: `--token-file` takes a file that contains only the token
     ");
     fs::write(&file, " \n").unwrap();
     insta::assert_snapshot!(told(), @r"
     Config: `FILE` holds no token
-    hint: put the token there, and nothing else
+    hint: it must contain only the token
     ");
     fs::write(&file, "token: ghp_1\n").unwrap();
     insta::assert_snapshot!(told(), @r"
-    Config: `FILE` contains a line break or another character that no token has
-    hint: put the token there, and nothing else
+    Config: `FILE` contains a line break or another illegal character
+    hint: it must contain only the token
     ");
 }

@@ -52,7 +52,7 @@ impl Refusal {
         };
         let hint = match &self {
             Self::Unreadable(_) => None,
-            Self::Unwritable { .. } => Some("make room or choose another directory"),
+            Self::Unwritable { .. } => Some("free some space or choose another directory"),
             Self::Digest { .. } | Self::Damaged(_) => {
                 Some("it was cut or changed on its way: hand the batch over again")
             }

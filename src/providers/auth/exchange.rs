@@ -1,4 +1,4 @@
-//! The exchange of a job's token for credentials: one request and one answer per vendor.
+//! Exchanges a job's token for credentials: one request and response per vendor.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const ANTHROPIC_BETA: &str = "oauth-2025-04-20,oidc-federation-2026-04-01";
 const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
-/// How long an impersonated Google token lives.
+/// The lifetime of an impersonated Google token.
 const IMPERSONATED: &str = "3600s";
-/// How long a token is taken to live where neither the vendor nor GitHub says.
+/// The assumed lifetime of a token if neither the vendor nor GitHub states it.
 const USUAL_LIFETIME: Duration = Duration::from_mins(5);
 
 /// Credentials that a vendor issued.
@@ -41,7 +41,7 @@ pub(super) enum Issue {
 }
 
 impl Issue {
-    /// Makes the secrets known before they are used.
+    /// Registers the secrets for redaction before they are used.
     fn announce(&self) {
         match self {
             Self::Bearer(token) => minted::announce(token),
@@ -103,7 +103,7 @@ async fn ask(
     Ok(issued)
 }
 
-/// The request that exchanges a token, in the vendor's form.
+/// The vendor's request to exchange a token.
 fn request(federation: &Federation, jwt: &str) -> Result<Request, Refusal> {
     let (body, content_type) = match &federation.exchange {
         Exchange::OpenAi { identity_provider_id, service_account_id } => as_json(&json!({
@@ -187,7 +187,7 @@ fn as_form(fields: &[(&str, &str)]) -> (String, &'static str) {
     (pairs.join("&"), "application/x-www-form-urlencoded")
 }
 
-/// The credentials in a good answer; nothing where they are missing or have already expired.
+/// The credentials in a successful response; `None` if they are missing or already expired.
 fn decode(
     exchange: &Exchange,
     answer: &WireResponse,
@@ -222,7 +222,7 @@ fn decode(
     (!lifetime.is_zero()).then_some(Issued { credentials, lifetime })
 }
 
-/// The server's clock, which its expirations refer to.
+/// The server's clock, to which its expiry times refer.
 fn server_time(headers: &HeaderMap) -> Timestamp {
     let date = headers.get(DATE).and_then(|value| value.to_str().ok());
     date.and_then(crate::providers::headers::parse_http_date).unwrap_or_else(Timestamp::now)

@@ -14,14 +14,14 @@ use crate::model::{ErrorKind, Federation, Secret};
 use crate::providers::{Refusal, Retry, http};
 use crate::util::minted;
 
-/// A token, and what it says about the job.
+/// A token, and its claims about the job.
 #[derive(Debug)]
 pub(super) struct JobToken {
     pub(super) jwt: Secret,
     pub(super) claims: Claims,
 }
 
-/// The claims that vendors bind their rules to. None of them is secret.
+/// The claims that vendors bind rules to. None is secret.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(super) struct Claims {
     #[serde(default)]
@@ -35,13 +35,13 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Reads the claims of a token. The vendor verifies it; here, they are only shown.
+    /// Reads the claims of a token, for display only. The vendor verifies it.
     pub(super) fn read(jwt: &str) -> Self {
         let payload = jwt.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
         payload.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
     }
 
-    /// How long the token lives, by GitHub's clock alone.
+    /// The token's lifetime, by GitHub's clock alone.
     pub(super) fn lifetime(&self) -> Option<Duration> {
         let seconds = self.exp?.checked_sub(self.iat?)?;
         u64::try_from(seconds).ok().map(Duration::from_secs)
@@ -53,13 +53,13 @@ struct Minted {
     value: String,
 }
 
-/// Requests a new token from GitHub. Every exchange takes its own: some vendors accept each only once.
+/// Requests a new token from GitHub. Every exchange needs its own: some vendors accept each only once.
 pub(super) async fn mint(client: &Client, federation: &Federation) -> Result<JobToken, Refusal> {
     let answer = http::post(client, request(federation)?).await.map_err(not_billed)?;
     if answer.status != 200 {
         let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let said = said["message"].as_str().unwrap_or_default();
-        let message = format!("GitHub issued no identity token: it answered {} {said}", answer.status);
+        let message = format!("GitHub issued no identity token: it returned {} {said}", answer.status);
         let refusal = match retry(answer.status, &answer.headers) {
             Retry::No => {
                 Refusal::new(ErrorKind::Auth, Retry::No, message.trim_end().to_owned() + NO_PERMISSION)

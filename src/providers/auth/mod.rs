@@ -1,8 +1,8 @@
 //! The credentials of calls: static ones, or those that a vendor issues for the identity of a GitHub Actions job.
 //!
 //! - `job_token`: the identity, requested from GitHub
-//! - `exchange`, `refusal`: what the vendor makes of it
-//! - `owner`: the one owner of the credentials, which replaces them in time
+//! - `exchange`, `refusal`: the exchange for the vendor's credentials
+//! - `owner`: the only owner of the credentials, which renews them in time
 //! - `sigv4`: the signature of AWS
 
 mod exchange;
@@ -29,7 +29,7 @@ use crate::model::{
 };
 use crate::util::redact::Redactor;
 
-/// How long one request for a token may take.
+/// The timeout of a token request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What authorizes the calls of an endpoint.
@@ -40,7 +40,7 @@ pub(super) struct Authorizer {
 }
 
 enum Source {
-    /// In the headers of every call, or nowhere.
+    /// In the headers of every call, or none.
     Headers,
     AwsKeys(AwsKeys),
     Owner(Arc<TokenOwner>),
@@ -64,7 +64,7 @@ impl Authorizer {
         }
     }
 
-    /// Other credentials, if these were rejected and others may be accepted.
+    /// New credentials, if the old ones were rejected and new ones may be accepted.
     pub(super) async fn renewed(
         &self,
         token: &Token,
@@ -95,7 +95,7 @@ impl Authorizer {
         Ok(Signature::of(request))
     }
 
-    /// The refusal of a call, with what may be missing at the vendor.
+    /// The refusal of a call, with a hint on what may be missing at the vendor.
     pub(super) fn explained(&self, refusal: Refusal) -> Refusal {
         if refusal.kind != ErrorKind::Auth || !matches!(self.source, Source::Owner(_)) {
             return refusal;
@@ -105,7 +105,7 @@ impl Authorizer {
     }
 }
 
-/// Exchanges the identity of the job for a target with `auth.github_oidc`, and says what the vendor accepted or refused.
+/// Exchanges the identity of the job for a target with `auth.github_oidc`, and reports the vendor's response.
 pub async fn check_identity(target: &RunnerTarget) -> Option<Finding> {
     let endpoint = target.provider.endpoint()?;
     let Auth::GithubOidc(federation) = &endpoint.auth else { return None };
@@ -122,7 +122,7 @@ pub async fn check_identity(target: &RunnerTarget) -> Option<Finding> {
     })
 }
 
-/// Whether a vendor rejected the credentials, and not the call.
+/// Whether a vendor rejected the credentials, not the call.
 fn is_rejection(refusal: &Refusal) -> bool {
     match refusal.status {
         Some(401) => true,
@@ -134,7 +134,7 @@ fn is_rejection(refusal: &Refusal) -> bool {
     }
 }
 
-/// Whether a request with this status may succeed later, and after how long.
+/// Whether a request with this status may succeed later, and after which time.
 fn retry(status: u16, headers: &HeaderMap) -> Retry {
     match status {
         408 | 425 | 429 | 500.. => Retry::After(retry_after(headers, Timestamp::now())),
@@ -142,15 +142,15 @@ fn retry(status: u16, headers: &HeaderMap) -> Retry {
     }
 }
 
-/// No model has worked before there is a token.
+/// Without a token, no model has run.
 fn not_billed(refusal: Refusal) -> Refusal {
     Refusal { may_be_billed: false, ..refusal }
 }
 
-/// The header with a token, marked so that no log prints it.
+/// The header with a token, marked as sensitive so that it is not logged.
 fn bearer(token: &Secret) -> Result<HeaderValue, Refusal> {
     let value = HeaderValue::from_str(&format!("Bearer {}", token.expose())).map_err(|_| {
-        Refusal::new(ErrorKind::Auth, Retry::No, "the issued token has characters that no header may have")
+        Refusal::new(ErrorKind::Auth, Retry::No, "the issued token contains illegal characters")
     });
     value.map(|mut value| {
         value.set_sensitive(true);

@@ -1,7 +1,7 @@
-//! The owner of a vendor's short-lived credentials: one per process and target, whatever the number of calls.
+//! Owns a vendor's short-lived credentials: one instance per process and target, for any number of calls.
 //!
-//! Calls read the current credentials and wait for new ones only where there are none that are still valid. One exchange is
-//! in flight at a time; whoever waits for it shares its result, be it credentials or an error.
+//! Calls read the current credentials and wait only if none are valid. One exchange is in flight at a time; all waiting calls
+//! share its result, whether credentials or an error.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,15 +20,15 @@ use crate::util::backoff::{self, at_least};
 use crate::util::clock;
 use crate::util::redact::Redactor;
 
-/// Credentials are replaced this long before they expire, or after half of their life.
+/// Credentials are renewed this long before they expire, or after half of their lifetime.
 const REFRESH_BEFORE: Duration = Duration::from_mins(2);
-/// Credentials this close to their end are not used for a new call.
+/// Credentials this close to expiry are not used for a new call.
 const MARGIN: Duration = Duration::from_secs(5);
-/// Credentials are taken to live no longer, whatever the vendor says: a sum with the present time must not overflow.
+/// The longest assumed lifetime, whatever the vendor says: adding it to the current time must not overflow.
 const LONGEST_LIFE: Duration = Duration::from_hours(24);
 /// The longest `Retry-After` of an exchange that is honored.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
-/// The pause after a failed refresh, as long as the credentials are still valid.
+/// The pause after a failed renewal while the credentials are still valid.
 const PAUSE: Duration = Duration::from_secs(10);
 
 static OWNERS: Mutex<Vec<Arc<TokenOwner>>> = Mutex::new(Vec::new());
@@ -37,11 +37,11 @@ static OWNERS: Mutex<Vec<Arc<TokenOwner>>> = Mutex::new(Vec::new());
 #[derive(Debug)]
 pub(in crate::providers) struct Token {
     pub(super) credentials: Credentials,
-    /// Number of the exchange.
+    /// The number of the exchange.
     serial: u64,
     refresh_at: Instant,
     expires_at: Instant,
-    /// Whether it replaces one that was rejected.
+    /// Whether it replaces rejected credentials.
     replaces_rejected: bool,
     is_accepted: AtomicBool,
 }
@@ -54,13 +54,13 @@ pub(super) enum Credentials {
 }
 
 impl Token {
-    /// Notes that the vendor accepted a call.
+    /// Records that the vendor accepted a call.
     pub(in crate::providers) fn accepted(&self) {
         self.is_accepted.store(true, Ordering::Relaxed);
     }
 }
 
-/// What an exchange showed, without the credentials.
+/// The result of an exchange, without the credentials.
 #[derive(Debug, Clone)]
 pub(super) struct Identity {
     vendor: &'static str,
@@ -78,7 +78,7 @@ impl fmt::Display for Identity {
         let seconds = lifetime.as_secs();
         write!(
             f,
-            "{vendor} accepts this job: subject `{subject}`, audience `{audience}`, environment `{environment}`; its token lives {seconds} s"
+            "{vendor} accepted this job: subject `{subject}`, audience `{audience}`, environment `{environment}`; its token lives {seconds} s"
         )
     }
 }
@@ -89,14 +89,14 @@ pub(in crate::providers) struct TokenOwner {
     ca_pem: Vec<u8>,
     client: Client,
     current: RwLock<Option<Arc<Token>>>,
-    /// Held during an exchange; the error of the last one.
+    /// Held during an exchange; contains the last error.
     exchange: tokio::sync::Mutex<Option<Refusal>>,
     /// Finished exchanges.
     rounds: AtomicU64,
     is_refreshing: AtomicBool,
 }
 
-/// A refresh in the background; another one may start when it is dropped.
+/// A background renewal; another one may start when it is dropped.
 struct Refresh(Arc<TokenOwner>);
 
 impl Drop for Refresh {
@@ -133,7 +133,7 @@ impl TokenOwner {
         Ok(owner)
     }
 
-    /// Valid credentials. Those that expire soon are replaced in the background.
+    /// Valid credentials. If they expire soon, they are renewed in the background.
     pub(super) async fn token(self: &Arc<Self>) -> Result<Arc<Token>, Refusal> {
         let Some(token) = self.valid() else { return self.replace(None, false).await };
         if Instant::now() >= token.refresh_at {
@@ -142,7 +142,7 @@ impl TokenOwner {
         Ok(token)
     }
 
-    /// New credentials after these were rejected; nothing if new ones were rejected just as well.
+    /// New credentials after these were rejected; `None` if new ones were rejected as well.
     pub(super) async fn renew(&self, rejected: &Token) -> Result<Option<Arc<Token>>, Refusal> {
         if rejected.replaces_rejected && !rejected.is_accepted.load(Ordering::Relaxed) {
             return Ok(None);
@@ -169,7 +169,7 @@ impl TokenOwner {
         });
     }
 
-    /// Credentials other than the `stale` ones: those of an exchange that finished meanwhile, or of a new one.
+    /// Credentials other than the `stale` ones: from an exchange that finished meanwhile, or from a new one.
     async fn replace(&self, stale: Option<u64>, is_rejected: bool) -> Result<Arc<Token>, Refusal> {
         let seen = self.rounds.load(Ordering::Acquire);
         let mut last = self.exchange.lock().await;
@@ -188,7 +188,7 @@ impl TokenOwner {
         Ok(token)
     }
 
-    /// Exchanges a new token of the job, again after a passing failure.
+    /// Exchanges a new token of the job; retries transient failures.
     async fn exchange(&self) -> Result<(Issued, Claims), Refusal> {
         let mut attempts = backoff::TOKEN_EXCHANGE.attempts();
         loop {
@@ -206,7 +206,7 @@ impl TokenOwner {
     async fn exchange_once(&self) -> Result<(Issued, Claims), Refusal> {
         let job = mint(&self.client, &self.federation).await?;
         let issued = exchange::exchange(&self.client, &self.federation, &job).await.map_err(|refusal| {
-            // A vendor may repeat the assertion in its complaint about it.
+            // A vendor may repeat the assertion in its error message.
             let message = Redactor::new([&job.jwt]).redact(refusal.message);
             Refusal { message, ..refusal }
         })?;
@@ -214,7 +214,7 @@ impl TokenOwner {
         Ok((issued, job.claims))
     }
 
-    /// Exchanges once more and says what the vendor accepted.
+    /// Exchanges once more and returns what the vendor accepted.
     pub(super) async fn identity(&self) -> Result<Identity, Refusal> {
         let (issued, claims) = self.exchange().await?;
         Ok(Identity {

@@ -1,4 +1,4 @@
-//! Why a vendor refuses the identity of a job, and what to change at the vendor.
+//! Why a vendor refused the identity of a job, and what to change at the vendor.
 
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::retry;
 use crate::model::{Api, ErrorKind, Exchange, Federation};
 use crate::providers::{Refusal, Retry};
 
-/// What a vendor says about a failed exchange.
+/// A vendor's error message for a failed exchange.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Complaint {
     code: String,
@@ -32,7 +32,7 @@ impl Complaint {
         }
     }
 
-    /// Whether a code, or a word of the description, is one of these.
+    /// Whether the code, or a word of the description, is one of these.
     fn has(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.code == *word || self.description.contains(word))
     }
@@ -59,7 +59,7 @@ pub(super) fn vendor(exchange: &Exchange) -> &'static str {
     }
 }
 
-/// What a failed exchange means. Only what the vendor must be told to change is final.
+/// The meaning of a failed exchange. Only an error that needs a change at the vendor is final.
 pub(super) fn of(
     federation: &Federation,
     job: &JobToken,
@@ -77,11 +77,11 @@ pub(super) fn of(
         retry => retry,
     };
     let refusal = if let Retry::After(_) = retry {
-        let message = format!("the token exchange with {vendor} failed: it answered {}", said.trim_end());
+        let message = format!("the token exchange with {vendor} failed: it returned {}", said.trim_end());
         Refusal::new(ErrorKind::Server, retry, message)
     } else {
         let message = format!(
-            "{vendor} refused the identity of this job, subject `{}`, audience `{audience}`: {}; it answered {}",
+            "{vendor} refused the identity of this job, subject `{}`, audience `{audience}`: {}; it returned {}",
             job.claims.sub,
             advice(exchange, complaint),
             said.trim_end(),
@@ -143,7 +143,7 @@ fn advice(exchange: &Exchange, complaint: &Complaint) -> String {
     }
 }
 
-/// What is missing at the vendor where it accepts the identity, and refuses the call.
+/// What is missing at the vendor if it accepts the identity but refuses the call.
 pub(super) fn missing_role(api: Api) -> &'static str {
     match api {
         Api::Azure => "the identity needs the role `Cognitive Services OpenAI User` on the resource",

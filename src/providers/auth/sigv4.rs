@@ -1,4 +1,4 @@
-//! Signature Version 4 of AWS, by AWS's own crate.
+//! AWS Signature Version 4, with AWS's own crate.
 
 use std::time::SystemTime;
 
@@ -15,7 +15,7 @@ use crate::providers::Refusal;
 use crate::providers::wire::WireResponse;
 use crate::util::redact::Redactor;
 
-/// The name that Bedrock's signatures are for.
+/// The service name in Bedrock's signatures.
 const SERVICE: &str = "bedrock";
 
 /// Signs a call of Bedrock.
@@ -30,7 +30,7 @@ pub(super) fn sign(
     sign_as(request, keys, (region, SERVICE), settings, now)
 }
 
-/// The signature of one call. Whoever has it can repeat that call for some minutes.
+/// The signature of one call. Anyone who has it can repeat that call for some minutes.
 pub(in crate::providers) struct Signature(Secret);
 
 impl Signature {
@@ -40,7 +40,7 @@ impl Signature {
         header.rsplit_once("Signature=").map(|(_, signature)| Self(Secret::new(signature)))
     }
 
-    /// Redacts it in an answer. A model does not see the headers of its call, so it could repeat none of them in another encoding; an
+    /// Redacts it in a response. A model does not see the headers of its call, so it cannot repeat them in another encoding, but an
     /// error may.
     pub(in crate::providers) fn redact(&self, answer: &mut WireResponse) {
         let is_answered = (200..300).contains(&answer.status);
@@ -97,14 +97,14 @@ fn sign_as(
             SignableBody::Bytes(body),
         )
         .map_err(|error| failed(&error.to_string()))?;
-        // The error may repeat a header.
+        // The error may contain a header.
         let signed =
             sign_request(signable, &params).map_err(|_| failed("a header or the URL is malformed"))?;
         signed.into_parts().0
     };
     for header in instructions.into_parts().0 {
         let mut value = HeaderValue::from_str(header.value())
-            .map_err(|_| failed("the credentials have characters that no header may have"))?;
+            .map_err(|_| failed("the credentials contain illegal characters"))?;
         value.set_sensitive(true);
         request.headers_mut().insert(HeaderName::from_static(header.name()), value);
     }
@@ -145,7 +145,7 @@ mod tests {
         request
     }
 
-    /// The published test suite of AWS, as far as it is about requests like ours.
+    /// AWS's published test suite, as far as it covers requests like ours.
     #[test]
     fn signatures_match_the_published_test_vectors() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/sigv4");

@@ -1,4 +1,4 @@
-//! What each provider is sent.
+//! The requests sent to each provider.
 
 use std::path::Path;
 
@@ -267,7 +267,7 @@ fn empty_text_files_are_left_out() {
     }
     let Content::Blocks(blocks) = &mut request.messages[0].content else { panic!("it has blocks") };
     blocks.remove(0);
-    insta::assert_snapshot!(refusal(OPENAI, &request, dir.path()), @"bad_request: a message says nothing: it has no text, and its files are empty");
+    insta::assert_snapshot!(refusal(OPENAI, &request, dir.path()), @"bad_request: a message is empty: it has no text, and its files are empty");
 }
 
 #[test]
@@ -360,7 +360,7 @@ fn total(usage: crate::model::TokenUsage) -> u64 {
 fn estimates_count_text_files_by_size_and_others_flat() {
     let caller = caller(Provider::Api(endpoint(Api::OpenAi, "https://api.openai.com")));
     let estimate = |(_, request): (tempfile::TempDir, Request)| total(caller.estimated_tokens(&request));
-    // "Look:" is five bytes, and nothing limits the answer.
+    // "Look:" is five bytes, and the output has no limit.
     let text = with_file("a.txt", "text/plain", &[b'x'; 395], "file", "user");
     assert_eq!(estimate(text), (5 + 395) / 4 + 512);
     let picture = with_file("a.png", "image/png", &[0; 4000], "image", "user");

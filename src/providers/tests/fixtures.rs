@@ -174,7 +174,7 @@ fn truncated_bodies_do_not_panic() {
                     headers: answer.headers.clone(),
                     body: answer.body[..length].to_vec(),
                 };
-                assert!(wire.reply(&cut, now(), true).is_err(), "a cut body is no reply");
+                assert!(wire.reply(&cut, now(), true).is_err(), "a truncated body is not a reply");
             }
         }
     }

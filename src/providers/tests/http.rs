@@ -159,7 +159,7 @@ async fn redirects_are_not_followed() {
     seen.await.unwrap();
     assert_eq!((error.kind, error.status, error.retry), (ErrorKind::BadResponse, Some(307), Retry::No));
     let shown = error.message.replace(base.trim_start_matches("http://"), "HOST");
-    insta::assert_snapshot!(shown, @"`HOST` answered 307 and points to `evil.example`: redirects are not followed, correct `base_url`");
+    insta::assert_snapshot!(shown, @"`HOST` returned 307 with a redirect to `evil.example`: redirects are not followed; fix `base_url`");
 }
 
 #[tokio::test]
@@ -235,7 +235,7 @@ fn keys_that_do_not_fit_into_a_header_are_rejected_and_not_shown() {
         assert_eq!(failure.exit(), crate::model::Exit::Config);
         insta::allow_duplicates! {
             insta::assert_snapshot!(text, @r"
-            target `gpt`: the API key contains a line break or another character that no key has
+            target `gpt`: the API key contains a line break or another illegal character
 
             hint: store the secret again, without quotes and without text around it
             ");

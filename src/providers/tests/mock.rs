@@ -138,7 +138,7 @@ async fn failures_are_chosen_by_seed_request_and_attempt() {
 }
 
 #[tokio::test]
-async fn a_rate_limit_asks_for_its_wait() {
+async fn a_rate_limit_has_a_retry_after() {
     let settings = MockSettings { rate_limit_rate: 1.0, ..settings(MockReply::Echo) };
     let error = ask(settings, &question(), 1).await.unwrap_err();
     assert_eq!(error.retry, Retry::After(Some(Duration::from_millis(1500))));

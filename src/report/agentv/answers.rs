@@ -1,10 +1,10 @@
-//! What AgentV's CLI provider reads from the file that a command leaves: a line a test for a batch, an object for one test.
+//! The output file for AgentV's CLI provider: one line per test for a batch, one object for a single test.
 
 use serde::Serialize;
 
 use crate::model::{ErrorInfo, OutputMessage, Response};
 
-/// The closed set of token counts that AgentV takes here.
+/// The token counts that AgentV reads.
 #[derive(Debug, Serialize)]
 struct Usage {
     input: u64,
@@ -31,7 +31,7 @@ struct Failed<'a> {
     error: &'a ErrorInfo,
 }
 
-/// The answer to a test, and nothing where there is none.
+/// The line of an answer; `None` if there is none.
 pub fn answer_line(test_id: &str, response: &Response) -> Option<String> {
     let usage = |usage: crate::model::TokenUsage| Usage {
         input: usage.input,
@@ -48,12 +48,12 @@ pub fn answer_line(test_id: &str, response: &Response) -> Option<String> {
     serde_json::to_string(&answer).ok()
 }
 
-/// The line of a test that failed, which is there for whoever reads the file: AgentV would take its text for an answer.
+/// The line of a failed test, for readers of the file: AgentV would treat its text as an answer.
 pub fn failed_line(test_id: &str, why: &str, error: &ErrorInfo) -> String {
     serde_json::to_string(&Failed { id: test_id, text: format!("Error: {why}"), error }).unwrap_or_default()
 }
 
-/// The test that AgentV asks for, by the name of the file that it wants: `agentv-<test>-<milliseconds>-<random>.json`.
+/// The test that AgentV requests, from the name of the output file: `agentv-<test>-<milliseconds>-<random>.json`.
 pub fn test_of_output_file(name: &str) -> Option<&str> {
     let (rest, random) = name.strip_prefix("agentv-")?.strip_suffix(".json")?.rsplit_once('-')?;
     let (test, time) = rest.rsplit_once('-')?;

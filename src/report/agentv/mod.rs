@@ -1,5 +1,5 @@
-//! Answers as AgentV reads them: as fixtures that its `replay` provider plays (`replay`), and as the file that its CLI provider
-//! takes from a command (`answers`), and as a run directory with scores (`run`).
+//! Results in AgentV's formats: fixtures for its `replay` provider (`replay`), the output file of its CLI provider (`answers`), and
+//! a run directory with scores (`run`).
 
 mod answers;
 mod replay;

@@ -1,4 +1,4 @@
-//! An answer as a line of a replay fixture, format `agentv.replay_fixture.v1`, which AgentV reads strictly.
+//! Lines of a replay fixture, format `agentv.replay_fixture.v1`, which AgentV reads strictly.
 
 use serde::Serialize;
 
@@ -7,12 +7,12 @@ use crate::model::{Digest, OutputMessage, Response, TokenUsage};
 const SCHEMA_VERSION: &str = "agentv.replay_fixture.v1";
 const GENERATOR: &str = concat!("run-evals ", env!("CARGO_PKG_VERSION"));
 
-/// What AgentV looks a fixture up by, beside the test and the target.
+/// The lookup keys of a fixture besides the test and the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplaySuite {
     /// The suite's name.
     pub name: String,
-    /// Its path from the git root on; any checkout ends with it. Without one the name alone counts.
+    /// Its path relative to the git root; any checkout ends with it. Without one, only the name is compared.
     pub eval_path: Option<String>,
 }
 
@@ -43,12 +43,12 @@ struct Source<'a> {
     request_sha256: Digest,
 }
 
-/// The line of an answer; nothing for a request without one, because the format has no word for a failure and AgentV
-/// would grade an empty answer. It tells an error for a test without a line.
+/// The line of an answer; `None` for a request without one, because the format has no failures and AgentV would grade an empty
+/// answer. It reports an error for a test without a line.
 ///
-/// `attempt` is always 0: AgentV counts its own repeats with it, after a line that is missing too, so that the answer of
-/// another replicate would stand in for a failure. It asks for every trial with the same key; what tells replicates apart is
-/// the `variant`, `trial-2` from the second one on.
+/// `attempt` is always 0: AgentV uses it to count its own retries, also after a missing line, so the answer of another replicate
+/// would replace a failure. It looks up every trial with the same key; the `variant` distinguishes replicates: `trial-2` for the
+/// second one.
 pub fn replay_fixture(
     suite: &ReplaySuite,
     source_target: &str,

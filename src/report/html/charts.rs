@@ -1,4 +1,4 @@
-//! The charts: pass rates with their intervals, and how scores, times and costs are spread. The template draws them; `style.css` has the colors.
+//! The charts: pass rates with intervals, and the distributions of scores, times and costs. The template draws them; `style.css` has the colors.
 
 use super::one_line;
 use crate::model::{Evaluation, ScoreStatus, Trial};
@@ -18,14 +18,14 @@ pub(super) const MARGIN: f64 = 8.0;
 pub(super) const BASE: f64 = HEIGHT - 18.0;
 const RATES: Layout = Layout { width: WIDTH, row: [34.0, 24.0], below: 20.0, axis: 16.0, radius: 4.0 };
 
-/// All charts; those that have nothing to show say so.
+/// All charts; empty ones say so.
 pub(super) struct Charts {
-    /// A row per target, and the baseline's below.
+    /// One row per target, with the baseline's below.
     pub(super) rates: Vec<Rate>,
     pub(super) plot: DotPlot,
-    /// What the plot shows, in words.
+    /// The description of the plot.
     pub(super) label: String,
-    /// Of the one target.
+    /// For a single target.
     pub(super) histograms: Vec<Histogram>,
     pub(super) is_compared: bool,
 }
@@ -34,14 +34,14 @@ pub(super) struct Charts {
 pub(super) struct Rate {
     pub(super) name: String,
     pub(super) value: String,
-    /// A class: `now` or `before`.
+    /// Its CSS class: `now` or `before`.
     pub(super) look: &'static str,
 }
 
-/// How often each size appears; the last bar has everything above its edge.
+/// How often each value occurs; the last bar includes everything above its edge.
 pub(super) struct Histogram {
     pub(super) title: &'static str,
-    /// What it shows, in words.
+    /// Its description.
     pub(super) label: String,
     pub(super) bars: Vec<Bar>,
     /// The baseline's outline: the right end and the height of each bin.
@@ -49,7 +49,7 @@ pub(super) struct Histogram {
     pub(super) ticks: Vec<Tick>,
 }
 
-/// A bin that has something in it.
+/// A bin that is not empty.
 pub(super) struct Bar {
     pub(super) x: Px,
     pub(super) y: Px,
@@ -94,7 +94,7 @@ impl Charts {
                     look,
                 })
                 .collect(),
-            // What rival targets have in common is no figure of any of them.
+            // A distribution over several targets describes none of them.
             histograms: if several {
                 Vec::new()
             } else {
@@ -120,7 +120,7 @@ impl Histogram {
         shown: fn(f64) -> String,
     ) -> Self {
         let most = most.unwrap_or_else(|| edge(now));
-        // The baseline may have another number of requests; what is compared is the shape.
+        // The baseline may have another number of requests: compare the shape.
         let [now_bins, before_bins] = [now, before].map(|values| {
             let all = number(values.len().max(1));
             count(values, most, bins).into_iter().map(move |bin| (bin, number(bin) / all)).collect::<Vec<_>>()
@@ -159,7 +159,7 @@ impl Histogram {
     }
 }
 
-/// A round number that nearly all values stay within.
+/// A round upper limit for almost all values.
 fn edge(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

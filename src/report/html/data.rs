@@ -1,4 +1,4 @@
-//! What the table of tests is made from: JSON with short names, as much of it as there is room for.
+//! The data of the test table: JSON with short names, as much as fits.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::report::reason::{reason, to_look_at};
 use crate::report::results::Results;
 use crate::report::text::{clip, visible};
 
-/// What all texts may have together at first.
+/// The initial limit for all texts together.
 const ALL_TEXTS: usize = 1_900_000;
 const LONGEST_TEXT: usize = 16_000;
 const SHORTEST_TEXT: usize = 60;
@@ -18,7 +18,7 @@ const MOST_TESTS: usize = 20_000;
 const MOST_CHECKS: usize = 20;
 const LONGEST_NAME: usize = 200;
 
-/// How much of everything is shown.
+/// The limits of what is shown.
 #[derive(Debug)]
 pub(super) struct Room {
     /// Characters of one text.
@@ -29,7 +29,7 @@ pub(super) struct Room {
 #[derive(Serialize)]
 struct Data<'d> {
     targets: Vec<String>,
-    /// How many tests are left out.
+    /// The number of tests left out.
     left_out: usize,
     tests: Vec<Test<'d>>,
 }
@@ -71,7 +71,7 @@ struct TrialData<'d> {
     usd: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<String>,
-    /// The answer against the baseline's.
+    /// The answer compared with the baseline's.
     #[serde(skip_serializing_if = "Option::is_none")]
     diff: Option<Vec<Piece>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ struct Grader<'d> {
 }
 
 impl Room {
-    /// As much for one text as lets all of them have their room.
+    /// Limits under which all texts fit.
     pub(super) fn first(evaluation: &Evaluation, results: &Results) -> Self {
         let texts = results.answers.iter().flatten().chain(results.prompts.values());
         let mut lengths: Vec<usize> = texts.map(String::len).collect();
@@ -113,7 +113,7 @@ impl Room {
         Self { text: text.clamp(SHORTEST_TEXT, LONGEST_TEXT), tests }
     }
 
-    /// Takes away a third; false where nothing is left to take.
+    /// Reduces the limits by a third; false if nothing is left to reduce.
     pub(super) fn shrink(&mut self) -> bool {
         if self.text > SHORTEST_TEXT {
             self.text = (self.text * 2 / 3).max(SHORTEST_TEXT);
@@ -206,7 +206,7 @@ fn one_trial<'d>(results: &Results, place: usize, before: &Before<'_>, room: &Ro
         score: trial.row.score,
         ms: trial.duration_ms,
         usd: trial.cost_usd,
-        // The pieces have it already.
+        // The diff already contains it.
         answer: answer.filter(|_| diff.is_none()).map(|answer| room.fit(answer)),
         diff,
         error: trial.row.error.as_ref().and_then(|_| reason(trial)).map(|reason| room.fit(&reason)),
@@ -242,11 +242,11 @@ fn one_grader<'d>(grader: &GraderScore, room: &Room) -> Grader<'d> {
     }
 }
 
-/// The responses of the baseline, by target and request.
+/// The baseline's responses, by target and request.
 #[derive(Default)]
 struct Before<'b> {
     answers: HashMap<(&'b str, &'b str), &'b str>,
-    /// The counterpart of each target.
+    /// The baseline target for each target.
     counterparts: HashMap<&'b str, &'b str>,
 }
 

@@ -1,14 +1,14 @@
-//! Two texts, piece by piece: what both have, what only the new one has, what only the old one had.
+//! The difference of two texts, in pieces: common, only new, only old.
 
 use similar::{Algorithm, DiffTag, capture_diff_slices};
 
-/// The most pairs of parts that two texts may have between their first and last difference; it bounds the time that a page takes.
+/// The most comparisons between the first and the last difference; bounds the time to render a page.
 const MOST_CELLS: usize = 250_000;
 
-/// A piece and where it stands: 0 in both, 1 only in the new text, 2 only in the old one.
+/// A piece and its origin: 0 in both, 1 only in the new text, 2 only in the old one.
 pub(super) type Piece = (u8, String);
 
-/// The pieces by words where that is little work, else by lines, else as two whole texts.
+/// Compares by words if that is cheap, else by lines, else as two whole texts.
 pub(super) fn pieces(before: &str, now: &str) -> Vec<Piece> {
     for split in [words, lines] {
         let (old, new) = (split(before), split(now));
@@ -26,7 +26,7 @@ pub(super) fn pieces(before: &str, now: &str) -> Vec<Piece> {
     vec![(2, before.to_owned()), (1, now.to_owned())]
 }
 
-/// The cells between the first and the last part that differ.
+/// The number of comparisons between the first and the last difference.
 fn cells(old: &[&str], new: &[&str]) -> usize {
     let head = old.iter().zip(new).take_while(|(old, new)| old == new).count();
     let (old, new) = (&old[head..], &new[head..]);
@@ -34,7 +34,7 @@ fn cells(old: &[&str], new: &[&str]) -> usize {
     (old.len() - tail) * (new.len() - tail)
 }
 
-/// Words, each with the space behind it.
+/// Words, each with the white space after it.
 fn words(text: &str) -> Vec<&str> {
     text.split_inclusive(char::is_whitespace).collect()
 }

@@ -1,8 +1,8 @@
-//! The report as one self-contained HTML file of at most 3 MB, which runs no script but its own.
+//! The report as one self-contained HTML file of at most 3 MB, which runs only its own script.
 //!
-//! The page is `templates/report.html` with `palette.css`, `style.css` and `script.js` in it; `charts` has the charts, `data` the JSON that the
-//! script makes the table of tests from, `diff` what changed in an answer. The script writes what is in the data as text, never as markup. The
-//! policy of the page allows exactly its own style and script, by their digests.
+//! The page is `templates/report.html` with `palette.css`, `style.css` and `script.js` inlined; `charts` has the charts, `data` the JSON of
+//! the test table, `diff` the changes of an answer. The script inserts data as text, never as markup. The page's
+//! content security policy allows exactly its own style and script, by digest.
 
 mod charts;
 mod data;
@@ -28,10 +28,10 @@ pub const PALETTE: &str = include_str!("palette.css");
 const STYLE: &str = concat!(include_str!("palette.css"), include_str!("style.css"));
 const SCRIPT: &str = include_str!("script.js");
 
-/// What the page may have.
+/// The size limit of the page.
 const LARGEST: usize = 2_900_000;
 const LONGEST_NAME: usize = 200;
-/// The removed tests that are listed.
+/// How many removed tests are listed.
 const MOST_REMOVED: usize = 50;
 
 /// The page.
@@ -39,26 +39,26 @@ const MOST_REMOVED: usize = 50;
 #[template(path = "report.html")]
 struct Page<'r> {
     title: String,
-    /// How the verdict looks: a class.
+    /// The CSS class of the verdict.
     look: &'static str,
     evaluation: &'r Evaluation,
-    /// How the problems look: a class.
+    /// The CSS class of the problems.
     problems_look: &'static str,
     is_graded: bool,
     about: Vec<Fact>,
-    /// The figures of the one target.
+    /// The figures of a single target.
     tiles: Vec<Tile>,
-    /// The names of several targets, and their figures, a row for each figure.
+    /// The names of several targets, and their figures, one row per figure.
     targets: Vec<String>,
     figures: Vec<FigureRow>,
     charts: Charts,
     data: String,
 }
 
-/// Where the results come from: a part of the line below the title.
+/// A fact about the results, in the line below the title.
 struct Fact {
     text: String,
-    /// An address, of a workflow run.
+    /// The URL of a workflow run.
     href: Option<String>,
 }
 
@@ -75,7 +75,7 @@ struct FigureRow {
     cells: Vec<String>,
 }
 
-/// The report as a page; with the baseline's results, changed responses are shown as a difference.
+/// Renders the report; with the baseline's results, changed responses are shown as a diff.
 pub fn render_html(evaluation: &Evaluation, results: &Results, baseline: Option<&Results>) -> String {
     let mut room = Room::first(evaluation, results);
     let several = evaluation.targets.len() > 1;
@@ -111,7 +111,7 @@ pub fn render_html(evaluation: &Evaluation, results: &Results, baseline: Option<
     }
 }
 
-/// The date, the commit, the suite, the models and the workflow run, as far as they are known.
+/// The date, the commit, the suite, the models and the workflow run, as far as known.
 fn about(results: &Results, several: bool) -> Vec<Fact> {
     const MOST_MODELS: usize = 12;
     let about = &results.about;
@@ -135,7 +135,7 @@ fn about(results: &Results, several: bool) -> Vec<Fact> {
     facts
 }
 
-/// The figures of several targets, never averaged over them.
+/// The figures of several targets, never averaged.
 fn figure_rows(evaluation: &Evaluation) -> Vec<FigureRow> {
     let figures: Vec<&Figures> = evaluation.targets.iter().map(|target| &target.figures).collect();
     let mut rows: Vec<FigureRow> = cells::columns(&figures)
@@ -161,7 +161,7 @@ fn figure_rows(evaluation: &Evaluation) -> Vec<FigureRow> {
     rows
 }
 
-/// What the page may do: nothing but run its own script and wear its own style.
+/// The content security policy: only the page's own script and style.
 pub fn html_policy() -> String {
     format!(
         "default-src 'none'; script-src 'sha256-{}'; style-src 'sha256-{}'; img-src data:; base-uri 'none'; form-action 'none'",
@@ -227,7 +227,7 @@ fn tiles(figures: &Figures) -> Vec<Tile> {
     tiles.into_iter().map(|(name, value, note)| Tile { name, value, note }).collect()
 }
 
-/// How many removed tests are not listed.
+/// The number of removed tests that are not listed.
 fn more_removed(comparison: &Comparison) -> String {
     thousands((comparison.removed.len() - MOST_REMOVED) as u64)
 }

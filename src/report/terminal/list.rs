@@ -1,4 +1,4 @@
-//! The tests: those that did not pass with their reasons, and all of them where they are few.
+//! Lists the tests: those that did not pass, with reasons, or all if there are few.
 
 use std::fmt::Write as _;
 
@@ -9,31 +9,31 @@ use crate::report::results::Results;
 use crate::report::text::{fit, length};
 use crate::util::figures::thousands;
 
-/// Up to so many tests, those that passed are listed too.
+/// Up to this many tests, passed ones are listed, too.
 const FEW: usize = 20;
-/// How many tests that did not pass are listed, over all targets, and at least of each target.
+/// How many tests that did not pass are listed, over all targets, and at least per target.
 const MOST: usize = 20;
 const LEAST_OF_TARGET: usize = 3;
-/// The columns of a terminal on which a reason is on the line of its test.
+/// The terminal width from which a reason is on the line of its test.
 const WIDE: usize = 80;
-/// The least room for a reason on the line of its test.
+/// The minimum room for a reason on the line of its test.
 const LEAST_REASON: usize = 24;
 const LONGEST_PLACE: usize = 40;
 /// How much of a reason is shown with `-v`.
 const LONGEST_REASON: usize = 600;
 
-/// A test and what is said about it.
+/// A test and its description.
 struct Line {
     state: TestState,
     name: String,
-    /// How many trials passed, where some did.
+    /// The number of passed trials, if some passed.
     trials: String,
     /// What did not pass and why; the first is shown, the others with `-v`.
     reasons: Vec<String>,
     place: String,
 }
 
-/// The list, by target where there are several.
+/// The list, grouped by target if there are several.
 pub(super) fn render(evaluation: &Evaluation, results: &Results, style: Style) -> String {
     let mut looks = to_look_at(evaluation, results);
     let lists_all = evaluation.tests.len() <= FEW;

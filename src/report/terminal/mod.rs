@@ -15,7 +15,7 @@ use crate::util::figures::{dollars, milliseconds};
 
 pub use self::paint::Style;
 
-/// What stands beside the totals.
+/// What is shown next to the totals.
 #[derive(Debug, Clone, Default)]
 pub struct Footer {
     /// How long the evaluation took, in milliseconds.
@@ -24,7 +24,7 @@ pub struct Footer {
     pub report: Option<String>,
 }
 
-/// The evaluation for people. No id and no message in it is interpreted by a terminal.
+/// The evaluation as text. Ids and messages are safe for terminals.
 pub fn render_evaluation(
     evaluation: &Evaluation,
     results: &Results,
@@ -109,7 +109,7 @@ fn push_verdict(evaluation: &Evaluation, style: Style, out: &mut String) {
             let _ = writeln!(out, "{painted}");
         }
         [one] => {
-            // Painted after wrapping: color takes no room.
+            // Add color after wrapping: it takes no columns.
             let text = style.wrap(&format!("{word}: {one}"), 2);
             let _ = writeln!(out, "{painted}{}", &text[word.len()..]);
         }
@@ -122,7 +122,7 @@ fn push_verdict(evaluation: &Evaluation, style: Style, out: &mut String) {
     }
 }
 
-/// One line for each target.
+/// One line per target.
 fn targets(evaluation: &Evaluation, style: Style) -> String {
     let figures: Vec<&Figures> = evaluation.targets.iter().map(|target| &target.figures).collect();
     let names = evaluation.targets.iter().map(|target| printable(&target.target)).collect();

@@ -13,7 +13,7 @@ pub struct Style {
     pub verbose: bool,
 }
 
-/// What a color means.
+/// The meaning of a color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     Good,
@@ -38,7 +38,7 @@ impl Style {
         format!("\u{1b}[{code}m{text}\u{1b}[0m")
     }
 
-    /// Text in lines of the terminal's width; those after the first are indented. Words longer than a line are cut.
+    /// Text wrapped to the terminal's width, with an indent after the first line. Words longer than a line are split.
     pub(super) fn wrap(self, text: &str, indent: usize) -> String {
         let width = self.width.max(indent + 20);
         let mut line = " ".repeat(text.len() - text.trim_start().len());
@@ -61,7 +61,7 @@ impl Style {
     }
 }
 
-/// The same for a path, of which the end says more.
+/// The same for a path, whose end is more important.
 pub(super) fn fit_end(text: &str, width: usize) -> String {
     let count = length(text);
     if count <= width {

@@ -1,4 +1,4 @@
-//! What rides in one workflow run: a row, or as many as fit into the inputs of a dispatch.
+//! The rows of one workflow run: a single row, or as many as fit into the inputs of a dispatch.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use crate::rollout::ids::Ids;
 
 /// GitHub takes 65,535 characters; the rest of the inputs needs some of them.
 const MOST_METADATA: usize = 56_000;
-/// More rows than these take a job too long.
+/// More rows would take a job too long.
 const MOST_ROWS: usize = 1_000;
 
 /// The rows of one run.
@@ -22,27 +22,27 @@ const MOST_ROWS: usize = 1_000;
 pub(super) struct Group {
     /// Which rows.
     pub(super) rows: Vec<usize>,
-    /// What the run is called behind `rollout:`.
+    /// The run's name after `rollout:`.
     pub(super) name: String,
     /// When it was dispatched.
     pub(super) at: Timestamp,
     pub(super) since: Instant,
     /// The run, once it is known.
     pub(super) run_id: Option<u64>,
-    /// Its page.
+    /// The URL of its page.
     pub(super) page: Option<String>,
-    /// What was last seen of it.
+    /// Its last known state.
     pub(super) run: Option<Run>,
-    /// Whether GitHub has listed its runs after the grace was over, and this one was not there.
+    /// Whether GitHub listed its runs after the grace period without this one.
     pub(super) is_missing: bool,
-    /// How often these rows were dispatched.
+    /// How often these rows have been dispatched.
     pub(super) attempt: u32,
-    /// Whether the rows have been tried before, so that an old status means nothing.
+    /// Whether the rows were run before, so that an old status is ignored.
     pub(super) is_repeated: bool,
 }
 
 impl Group {
-    /// A group that is about to be dispatched.
+    /// A group to be dispatched.
     pub(super) fn new(rows: Vec<usize>, ids: &[Ids], attempt: u32, is_repeated: bool) -> Self {
         let name = match rows.as_slice() {
             [only] => ids[*only].rollout_id.clone(),
@@ -79,7 +79,7 @@ impl Group {
                 let behind = params.get("base_url").and_then(Value::as_str).filter(|url| !url.is_empty());
                 (params.clone(), json!(ids), endpoint.model_base_url(ids, behind))
             }
-            // Many rows have no URL in common but the base; only our own worker reads them.
+            // Only the base URL is common to several rows; only our own worker reads them.
             many => {
                 let (params, metadata) = batch(many, rows, ids, &self.name);
                 (params, metadata, endpoint.base())
@@ -90,7 +90,7 @@ impl Group {
         crate::rollout::INPUTS.map(ToOwned::to_owned).into_iter().zip(values).collect()
     }
 
-    /// Whether a run of the list is this one's.
+    /// Whether a run of the list belongs to this group.
     pub(super) fn is_its(&self, run: &Run) -> bool {
         match self.run_id {
             Some(id) => run.id == id,
@@ -100,12 +100,12 @@ impl Group {
         }
     }
 
-    /// Clocks differ.
+    /// The earliest creation time of the run, with tolerance for clock differences.
     pub(super) fn earliest(&self) -> Timestamp {
         self.at - jiff::SignedDuration::from_mins(2)
     }
 
-    /// What the run is called.
+    /// The title of the run.
     pub(super) fn title(&self) -> String {
         format!("rollout:{}", self.name)
     }
@@ -117,7 +117,7 @@ impl Group {
     }
 }
 
-/// What all rows share, and each row's own.
+/// The fields that all rows share, and each row's own.
 fn batch(many: &[usize], rows: &[ClientRow], ids: &[Ids], name: &str) -> (Map<String, Value>, Value) {
     let shared = many.first().map(|index| rows[*index].completion_params.clone()).unwrap_or_default();
     let entries: Vec<Value> = many.iter().map(|index| entry(*index, rows, ids, &shared)).collect();
@@ -142,7 +142,7 @@ fn entry(index: usize, rows: &[ClientRow], ids: &[Ids], shared: &Map<String, Val
     entry
 }
 
-/// The rows in groups of one, or of as many as fit.
+/// Splits the rows into groups of one, or of as many as fit.
 pub(super) fn split(open: &[usize], rows: &[ClientRow], ids: &[Ids], batch: bool) -> Vec<Vec<usize>> {
     if !batch {
         return open.iter().map(|index| vec![*index]).collect();
@@ -154,9 +154,9 @@ pub(super) fn split(open: &[usize], rows: &[ClientRow], ids: &[Ids], batch: bool
             groups.last().and_then(|group| group.first()).map(|first| &rows[*first].completion_params);
         let own = &rows[*index].completion_params;
         let text = entry(*index, rows, ids, shared.unwrap_or(own)).to_string();
-        // As it stands in the text of an input: quotes are escaped once more.
+        // Its length in an input, where quotes are escaped once more.
         let size = Value::from(text).to_string().chars().count();
-        // What cannot be left out of a row's own parameters would have to stay the others'.
+        // A row that lacks a shared parameter cannot remove it.
         let fits_params = shared.is_none_or(|shared| shared.keys().all(|name| own.contains_key(name)));
         match groups.last_mut() {
             Some(group) if length + size <= MOST_METADATA && group.len() < MOST_ROWS && fits_params => {

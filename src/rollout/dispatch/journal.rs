@@ -1,5 +1,5 @@
-//! What a client writes down while rollouts run, so that another try goes on instead of beginning anew: the ids, and which run has
-//! which row. It lies beside the output and is a file of lines, each written at once.
+//! The client's journal, so that a later command resumes instead of starting over: the ids, and which run has which row. It is a
+//! file of lines next to the output; each line is written at once.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::util::durable::AppendFile;
 
 const FORMAT: u32 = 1;
 
-/// The first line: whose journal it is.
+/// The first line: which rows the journal belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Head {
     pub(super) format: u32,
@@ -33,7 +33,7 @@ pub(super) struct Sent {
     pub(super) run: Option<u64>,
 }
 
-/// The journal; without a file where the output has none.
+/// The journal; without a file if there is no output file.
 #[derive(Debug)]
 pub(super) struct Journal(Option<AppendFile>);
 
@@ -54,7 +54,7 @@ impl Head {
 }
 
 impl Journal {
-    /// Opens the journal beside an output, and gives what it says; a new one begins with `fresh`.
+    /// Opens the journal next to an output and returns its content; a new one starts with `fresh`.
     pub(super) fn open(output: Option<&Path>, fresh: Head) -> anyhow::Result<(Self, Head, Vec<Sent>)> {
         let Some(output) = output else { return Ok((Self(None), fresh, Vec::new())) };
         let path = path(output);
@@ -63,7 +63,7 @@ impl Journal {
         rustix::fs::flock(file.file_mut(), rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(
             |_| {
                 Failure::new(Exit::Busy, format!("another command writes to `{}`", output.display()))
-                    .hint("wait for it, or name another `--output`")
+                    .hint("wait for it, or choose another `--output`")
             },
         )?;
         let mut bytes = Vec::new();
@@ -77,10 +77,10 @@ impl Journal {
         };
         if head.format != FORMAT || head.rows_sha256 != fresh.rows_sha256 {
             let message = format!("`{}` belongs to other rows", output.display());
-            let hint = format!("name another `--output`, or delete it and `{}`", path.display());
+            let hint = format!("choose another `--output`, or delete it and `{}`", path.display());
             return Err(Failure::config(message).hint(hint).into());
         }
-        // A line that was cut off is as good as none: the run's name leads to its run.
+        // Skip a truncated line: the run can be found by its name.
         let mut sent: Vec<Sent> = Vec::new();
         for line in lines.filter_map(|line| serde_json::from_slice::<Sent>(line).ok()) {
             sent.retain(|known| known.name != line.name);
@@ -93,7 +93,7 @@ impl Journal {
         Ok((journal, head, sent))
     }
 
-    /// Writes a line down, on the disk.
+    /// Appends a line durably.
     pub(super) fn write(&mut self, line: &impl Serialize) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');

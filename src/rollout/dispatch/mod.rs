@@ -1,8 +1,8 @@
 //! The client of the contract: rows in, finished rows out.
 //!
-//! `rows` are what goes in and comes out, `group` is what rides in one workflow run, `journal` and `output` are what is written down so that a
-//! second try goes on, `watch` follows all runs at once, and `settle` says how a row ended: how a rollout stands is asked of the tracing endpoint, which costs GitHub nothing,
-//! and one list tells of all runs.
+//! `rows` are the input and output rows, `group` is what one workflow run contains, `journal` and `output` are the files from
+//! which a later command resumes, `watch` follows all runs at once, and `settle` decides how a row ended. The status of a rollout
+//! comes from the tracing endpoint, which costs no GitHub requests; one list shows all runs.
 
 mod group;
 mod journal;
@@ -28,15 +28,15 @@ use super::ids::Ids;
 use crate::github::{ApiError, Client};
 use crate::model::{Digest, RemoteTarget, Secret};
 
-/// What a dispatch is told beside its rows.
+/// The options of a dispatch.
 pub struct DispatchOptions {
     /// The runner repository.
     pub target: RemoteTarget,
-    /// The tracing endpoint, as this side reads it.
+    /// The tracing endpoint, as reached from here.
     pub endpoint: Endpoint,
     /// The key to send along as an input.
     pub sent_key: Option<Secret>,
-    /// Whether many rows ride in one run.
+    /// Whether one run contains many rows.
     pub batch: bool,
     /// Workflow runs at once.
     pub max_concurrency: usize,
@@ -46,31 +46,31 @@ pub struct DispatchOptions {
     pub output: Option<PathBuf>,
     /// How long a run may take to appear.
     pub grace: Duration,
-    /// Hears what the user should know.
+    /// Prints messages for the user.
     pub tell: Box<dyn Fn(&str)>,
 }
 
-/// What a dispatch came to.
+/// The result of a dispatch.
 #[derive(Debug)]
 pub struct Dispatched {
     /// The rows, in the order of the input.
     pub rows: Vec<Value>,
-    /// Whether somebody interrupted it; then rows may be missing.
+    /// Whether it was interrupted; rows may then be missing.
     pub interrupted: bool,
     /// How many workflow runs were started.
     pub runs: usize,
 }
 
-/// How far a dispatch is.
+/// The progress of a dispatch.
 #[derive(Debug, Default)]
 pub struct DispatchProgress {
-    /// How many rows have ended, and of how many.
+    /// Rows that have ended, and all rows.
     pub rows: std::cell::Cell<(u64, u64)>,
-    /// What is going on.
+    /// The current activity.
     pub state: std::cell::RefCell<String>,
 }
 
-/// Rolls out every row that an earlier try has not.
+/// Rolls out every row that no earlier command has finished.
 pub async fn dispatch(
     client: &Client,
     (rows, digest): (Vec<ClientRow>, Digest),

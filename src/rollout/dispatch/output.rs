@@ -1,4 +1,4 @@
-//! Where finished rows go: the moment they finish, and at the end in the order of the input.
+//! Writes each row when it finishes, and finally all rows in input order.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::util::durable::{self, AppendFile};
 
-/// The rows that have ended, by their place in the input.
+/// The rows that have ended, by input position.
 #[derive(Debug)]
 pub(super) struct Output {
     file: Option<AppendFile>,
@@ -18,7 +18,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Opens the output, with the rows that an earlier command has finished; `place` finds their places.
+    /// Opens the output with the rows that an earlier command finished; `place` finds their positions.
     pub(super) fn open(path: Option<&Path>, place: impl Fn(&str) -> Option<usize>) -> anyhow::Result<Self> {
         let Some(path) = path else { return Ok(Self { file: None, rows: BTreeMap::new() }) };
         let cannot = || format!("cannot use `{}`", path.display());
@@ -40,28 +40,28 @@ impl Output {
         }
         let mut file = AppendFile::open(path).with_context(cannot)?;
         if !bytes.is_empty() && !bytes.ends_with(b"\n") {
-            // The rest of a row that was being written during a crash stays a line of its own.
+            // Terminate a line that a crash truncated.
             file.append(b"\n").with_context(cannot)?;
         }
         Ok(Self { file: Some(file), rows })
     }
 
-    /// The rows that are finished for good.
+    /// The rows that finished successfully.
     pub(super) fn finished(&self) -> Vec<usize> {
         self.rows.iter().filter(|(_, row)| is_finished(row)).map(|(index, _)| *index).collect()
     }
 
-    /// Whether a row has ended in whatever way.
+    /// Whether a row has ended, successfully or not.
     pub(super) fn has(&self, index: usize) -> bool {
         self.rows.contains_key(&index)
     }
 
-    /// Forgets how a row ended: it is tried again.
+    /// Drops the result of a row, to run it again.
     pub(super) fn forget(&mut self, index: usize) {
         self.rows.remove(&index);
     }
 
-    /// Takes a row that has ended.
+    /// Adds a row that has ended.
     pub(super) fn put(&mut self, index: usize, row: Value) -> anyhow::Result<()> {
         if let Some(file) = &mut self.file {
             let line = format!("{row}\n");
@@ -73,7 +73,7 @@ impl Output {
         Ok(())
     }
 
-    /// Writes all rows anew, each once and in order, and gives them.
+    /// Rewrites all rows in order, each once, and returns them.
     pub(super) fn finish(self) -> anyhow::Result<Vec<Value>> {
         let rows: Vec<Value> = self.rows.into_values().collect();
         if let Some(file) = &self.file {

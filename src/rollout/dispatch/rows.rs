@@ -1,4 +1,4 @@
-//! The rows that a client has, before and after.
+//! The client's rows, before and after.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::rollout::status::Status;
 /// A row to roll out.
 #[derive(Debug, Clone)]
 pub struct ClientRow {
-    /// As it stands in the file.
+    /// The line of the file.
     pub line: Map<String, Value>,
     /// The row of the worker's data set.
     pub row_id: String,
-    /// How the model is called for it.
+    /// The parameters of its calls.
     pub completion_params: Map<String, Value>,
 }
 
-/// Reads the rows; without an id of its own a row has its number, counted from 0.
+/// Reads the rows; a row without an id gets its number, counted from 0.
 pub fn read_rows(path: &Path, params: &Map<String, Value>) -> Result<(Vec<ClientRow>, Digest), Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         Failure::config(format!("cannot read the rows `{}`: {error}", path.display())).hint(
-            "name a file with one row a line: `{\"messages\": […], \"input_metadata\": {\"row_id\": \"0\"}}`",
+            "pass a file with one row per line: `{\"messages\": […], \"input_metadata\": {\"row_id\": \"0\"}}`",
         )
     })?;
     let digest = Digest::of(&bytes);
@@ -99,7 +99,7 @@ fn name_fireworks_model(params: &mut Map<String, Value>) {
     }
 }
 
-/// What became of a row.
+/// The result of a row.
 #[derive(Debug, Clone)]
 pub(super) struct Ended {
     pub(super) status: Status,
@@ -109,19 +109,19 @@ pub(super) struct Ended {
 }
 
 impl ClientRow {
-    /// Whether the model was not offered the tools of the row.
+    /// Whether the row's tools were not offered to the model.
     pub(super) fn lacks_tools(&self, trace: &Trace) -> bool {
         let has_tools =
             |tools: Option<&Value>| tools.and_then(Value::as_array).is_some_and(|all| !all.is_empty());
         has_tools(self.line.get("tools")) && !has_tools(trace.tools.as_ref())
     }
 
-    /// The row as Eval Protocol reads it back: with the conversation, the status and the ids.
+    /// The row as Eval Protocol reads it: with the conversation, the status and the ids.
     pub(super) fn ended(&self, ids: &Ids, ended: &Ended) -> Value {
         let mut row = self.line.clone();
         if let Some(trace) = &ended.trace {
             row.insert("messages".to_owned(), trace.conversation().into());
-            // What the model was offered, not what the row says.
+            // The tools that were offered, not those of the row.
             if trace.tools.is_some() || row.contains_key("tools") {
                 row.insert("tools".to_owned(), trace.tools.clone().unwrap_or_default());
             }

@@ -1,4 +1,4 @@
-//! How a row ends: in its worker's words, by the conclusion of its run, or because it took too long.
+//! How a row ends: by its worker's status, by the conclusion of its run, or by timeout.
 
 use std::time::{Duration, Instant};
 
@@ -11,21 +11,21 @@ use crate::rollout::endpoint::{Trace, Trouble};
 use crate::rollout::status::{Code, Status};
 use crate::util::clock;
 
-/// How often a row is dispatched that does not run.
+/// How often a row is dispatched if its run never starts.
 const MOST_ATTEMPTS: u32 = 3;
-/// How long traces may take to appear after a worker said that it is done.
+/// How long traces may take to appear after the worker has finished.
 const TRACES_APPEAR: Duration = Duration::from_secs(10);
 
-/// Whether a question can be asked again later.
+/// Whether a request can be repeated later.
 pub(super) enum Patience {
     Some,
     None,
 }
 
 impl Watch<'_> {
-    /// Ends the rows whose runs are over, or never appeared.
+    /// Ends the rows whose runs have ended or never appeared.
     pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
-        // Time alone proves nothing: a run may be there that nobody has looked for.
+        // Elapsed time is not enough: the run may exist but was not looked up yet.
         let is_lost = |group: &Group| group.run_id.is_none() && group.is_missing;
         let over = |group: &&Group| group.run.as_ref().is_some_and(Run::is_over) || is_lost(group);
         let over: Vec<Group> = self.open.iter().filter(over).cloned().collect();
@@ -42,11 +42,11 @@ impl Watch<'_> {
                 continue;
             }
             let what = conclusion.map_or_else(
-                || "no run of it appeared".to_owned(),
+                || "its run did not appear".to_owned(),
                 |how| format!("its run ended as `{how}`"),
             );
             (self.options.tell)(&format!(
-                "{}: {what} before it began; it is dispatched again",
+                "{}: {what} before it started; dispatching it again",
                 group.title()
             ));
             let again = split(&not_run, self.rows, &self.ids, self.options.batch);
@@ -58,7 +58,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// Ends a row whose run is over; false where it did not run, and may be dispatched again.
+    /// Ends a row whose run has ended; returns false if the row did not run and may be dispatched again.
     async fn settle_row(
         &mut self,
         group: &Group,
@@ -91,14 +91,14 @@ impl Watch<'_> {
                     return Ok(false);
                 }
                 let status = match (how, traces.is_empty(), began) {
-                    // A worker that tells nobody how it stands, but has done its work.
+                    // A worker that reports no status, but has done its work.
                     ("success", false, _) => {
                         self.finish(index, Patience::None).await?;
                         return Ok(true);
                     }
                     ("success", true, _) => Status::new(
                         Code::NotFound,
-                        "the run ended well, but nothing was recorded of the rollout",
+                        "the run succeeded, but no trace of the rollout was recorded",
                     ),
                     ("lost", ..) => Status::new(Code::NotFound, "no workflow run appeared for it"),
                     (how, _, began) => {
@@ -107,7 +107,7 @@ impl Watch<'_> {
                             "timed_out" => Code::DeadlineExceeded,
                             _ => Code::Internal,
                         };
-                        let when = if began { "while it was at work" } else { "before it began" };
+                        let when = if began { "while it was running" } else { "before it started" };
                         Status::new(code, format!("the workflow run ended as `{how}` {when}"))
                     }
                 };
@@ -117,14 +117,14 @@ impl Watch<'_> {
         Ok(true)
     }
 
-    /// Cancels what takes too long.
+    /// Cancels runs that take too long.
     pub(super) async fn give_up(&mut self) -> anyhow::Result<()> {
         let timeout = self.options.target.timeout;
         let late: Vec<Group> =
             self.open.iter().filter(|group| group.since.elapsed() > timeout).cloned().collect();
         for group in late {
             let what = match group.run_id {
-                None => "no run of it was found",
+                None => "its run was not found",
                 Some(id) => match self.client.cancel_run(&self.options.target.repo, id).await {
                     Ok(()) => "its run was cancelled",
                     Err(error) => {
@@ -140,7 +140,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// A row is done: its conversation is what the endpoint recorded.
+    /// Completes a row with the conversation that the endpoint recorded.
     pub(super) async fn finish(&mut self, index: usize, patience: Patience) -> anyhow::Result<()> {
         let rollout_id = self.ids[index].rollout_id.clone();
         let until = Instant::now() + TRACES_APPEAR;
@@ -159,14 +159,14 @@ impl Watch<'_> {
                 Err(trouble) => break trouble.status(),
             }
             if Instant::now() > until {
-                break Status::new(Code::NotFound, "it is finished, but nothing was recorded of it");
+                break Status::new(Code::NotFound, "it is finished, but no trace of it was recorded");
             }
             clock::sleep(LOOK_EVERY).await;
         };
         self.end(index, status, None)
     }
 
-    /// A row has failed, in its worker's words.
+    /// Fails a row with its worker's message.
     pub(super) async fn fail_row(&mut self, index: usize, status: Status) -> anyhow::Result<()> {
         let rollout_id = self.ids[index].rollout_id.clone();
         let said = self.options.endpoint.message(&rollout_id, status.code).await.ok().flatten();
@@ -174,7 +174,7 @@ impl Watch<'_> {
         self.end(index, Status { message, ..status }, None)
     }
 
-    /// All rows of a group have failed.
+    /// Fails all rows of a group.
     pub(super) fn fail(&mut self, group: &Group, status: &Status) -> anyhow::Result<()> {
         for index in &group.rows {
             self.end(*index, status.clone(), None)?;
@@ -183,7 +183,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    /// A row has ended.
+    /// Ends a row.
     fn end(&mut self, index: usize, status: Status, trace: Option<Trace>) -> anyhow::Result<()> {
         let group = self.open.iter_mut().find(|group| group.rows.contains(&index));
         let (run_url, seconds) = group.map_or((None, self.began.elapsed()), |group| {

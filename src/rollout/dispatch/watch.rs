@@ -19,19 +19,19 @@ use crate::rollout::ids::Ids;
 use crate::rollout::status::{Code, Status};
 use crate::util::clock;
 
-/// How often the endpoint is asked, while few rows are open.
+/// How often to poll the endpoint while few rows are open.
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How many rows the endpoint is asked about in a second.
+/// How many rows to poll per second.
 const LOOKS_PER_SECOND: usize = 50;
-/// How many questions are under way at once.
+/// How many requests run at once.
 const LOOKS_AT_ONCE: usize = 16;
-/// How often GitHub lists the runs, where the target does not say.
+/// How often to list the workflow runs, unless the target sets it.
 const LIST_EVERY: Duration = Duration::from_secs(10);
-/// GitHub asks writers to pause, and allows 80 of these a minute.
+/// GitHub asks clients to pause between writes, and allows 80 a minute.
 const STARTS_AT_ONCE: usize = 10;
 const BETWEEN_STARTS: Duration = Duration::from_millis(750);
 
-/// Everything that is known while rollouts run.
+/// The state while rollouts run.
 pub(super) struct Watch<'a> {
     pub(super) client: &'a Client,
     pub(super) options: &'a DispatchOptions,
@@ -42,19 +42,19 @@ pub(super) struct Watch<'a> {
     pub(super) output: Output,
     pub(super) waiting: VecDeque<Group>,
     pub(super) open: Vec<Group>,
-    /// By row: whether its worker was seen at work.
+    /// By row: whether its worker has started.
     pub(super) at_work: Vec<bool>,
     pub(super) began: Instant,
     pub(super) started: usize,
     pub(super) last_start: Option<Instant>,
     pub(super) next_look: Instant,
     pub(super) next_list: Instant,
-    /// Whether the endpoint says how rollouts stand.
+    /// Whether the endpoint has a status route.
     pub(super) has_status: bool,
 }
 
 impl<'a> Watch<'a> {
-    #[expect(clippy::too_many_arguments, reason = "everything that a dispatch knows meets here")]
+    #[expect(clippy::too_many_arguments, reason = "everything about a dispatch meets here")]
     pub(super) fn new(
         client: &'a Client,
         options: &'a DispatchOptions,
@@ -67,7 +67,7 @@ impl<'a> Watch<'a> {
     ) -> Self {
         let finished = output.finished();
         let mut left: Vec<usize> = (0..rows.len()).filter(|index| !finished.contains(index)).collect();
-        // Those that an earlier command has dispatched, and did not see the end of, are only watched.
+        // Rows that an earlier command dispatched without seeing their end are only watched.
         let mut open = Vec::new();
         for sent in sent {
             let rows: Vec<usize> = sent
@@ -113,7 +113,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// How many runs were started.
+    /// The number of runs started.
     pub(super) fn runs_started(&self) -> usize {
         self.started
     }
@@ -123,7 +123,7 @@ impl<'a> Watch<'a> {
         self.output.finish()
     }
 
-    /// Whether it was interrupted.
+    /// Runs until all rows have ended; returns whether it was interrupted.
     pub(super) async fn until_all_have_ended(
         &mut self,
         progress: &DispatchProgress,
@@ -165,10 +165,10 @@ impl<'a> Watch<'a> {
         let total = self.rows.len() as u64;
         progress.rows.set((total - left as u64, total));
         *progress.state.borrow_mut() =
-            format!("{} runs going on, {} to start", self.open.len(), self.waiting.len());
+            format!("{} runs in progress, {} to start", self.open.len(), self.waiting.len());
     }
 
-    /// Starts what may start.
+    /// Starts as many runs as allowed.
     async fn start_runs(&mut self) -> anyhow::Result<()> {
         while self.open.len() < self.options.max_concurrency {
             let pause = self.last_start.filter(|_| self.started >= STARTS_AT_ONCE);
@@ -177,7 +177,7 @@ impl<'a> Watch<'a> {
             }
             let Some(mut group) = self.waiting.pop_front() else { break };
             (group.at, group.since) = (self.client.now(), Instant::now());
-            // Before it is sent: a run that nobody wrote down would be started twice.
+            // Write before sending: an unrecorded run would be started twice.
             self.note(&group)?;
             let (endpoint, key) = (&self.options.endpoint, self.options.sent_key.as_ref());
             let inputs = group.inputs(self.rows, &self.ids, endpoint, key);
@@ -199,7 +199,7 @@ impl<'a> Watch<'a> {
                 Ok(Dispatched::Unknown { reason }) => {
                     let title = group.title();
                     (self.options.tell)(&format!(
-                        "whether `{title}` was started is not known ({reason}); looking for it"
+                        "`{title}` may not have started ({reason}); looking for it"
                     ));
                 }
                 Err(refused) if self.started == 0 && self.open.is_empty() => {
@@ -226,7 +226,7 @@ impl<'a> Watch<'a> {
         self.journal.write(&sent)
     }
 
-    /// Asks the endpoint how the open rows stand.
+    /// Polls the endpoint for the status of the open rows.
     async fn look(&mut self) -> anyhow::Result<()> {
         if Instant::now() < self.next_look || !self.has_status {
             return Ok(());
@@ -243,8 +243,7 @@ impl<'a> Watch<'a> {
                 }
                 Err(Trouble::Refused(code, message)) => {
                     let failure = Failure::new(Exit::Failure, message);
-                    let hint =
-                        "the key comes as `EP_REMOTE_API_KEY`, `FIREWORKS_API_KEY` or `ROLLOUT_API_KEY`";
+                    let hint = "set the key in `EP_REMOTE_API_KEY`, `FIREWORKS_API_KEY` or `ROLLOUT_API_KEY`";
                     let is_key = matches!(code, Code::Unauthenticated | Code::PermissionDenied);
                     return Err(if is_key { failure.hint(hint) } else { failure }.into());
                 }
@@ -269,7 +268,7 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    /// Whether a status is one of this try: what an earlier one has left says nothing of it.
+    /// Whether a status belongs to this attempt; an older one is ignored.
     pub(super) fn is_news(&self, index: usize, status: &Status) -> bool {
         let Some(group) = self.open.iter().find(|group| group.rows.contains(&index)) else { return true };
         match (status.by_run, group.run_id) {
@@ -278,7 +277,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Asks something about many rows, some at once.
+    /// Sends a request for each of many rows, several at once.
     async fn ask_all<T, F>(&self, rows: &[usize], ask: impl Fn(Endpoint, String) -> F) -> Vec<(usize, T)>
     where
         T: Send + 'static,
@@ -296,13 +295,13 @@ impl<'a> Watch<'a> {
             }
             match asking.join_next().await {
                 Some(Ok(answer)) => answers.push(answer),
-                Some(Err(error)) => tracing::error!("a question ended unexpectedly: {error}"),
+                Some(Err(error)) => tracing::error!("a request ended unexpectedly: {error}"),
                 None => return answers,
             }
         }
     }
 
-    /// Asks GitHub for all runs at once.
+    /// Lists all workflow runs.
     async fn list(&mut self) -> anyhow::Result<()> {
         let Some(oldest) = self.open.iter().map(Group::earliest).min() else { return Ok(()) };
         if Instant::now() < self.next_list {
@@ -314,7 +313,7 @@ impl<'a> Watch<'a> {
         let runs = match runs {
             Ok(runs) => runs,
             Err(error) if error.is_passing() => {
-                // No answer says nothing about any run.
+                // A failed request says nothing about the runs.
                 tracing::debug!("{error}");
                 self.next_list = Instant::now() + again;
                 return Ok(());
@@ -331,7 +330,7 @@ impl<'a> Watch<'a> {
                 group.run_id = Some(run.id);
                 group.run = Some(run.clone());
             } else if let Some(id) = group.run_id.filter(|_| group.since.elapsed() > self.options.grace) {
-                // A list has an end; a run that it no longer shows is asked for by itself.
+                // Lists are limited: fetch a run that is no longer listed.
                 if let Ok(Polled::Changed(run, _)) = self.client.run(&target.repo, id, None).await {
                     group.run = Some(run);
                 }

@@ -1,4 +1,4 @@
-//! Bodies of requests: bounded in size, in time, and in the memory that all of them hold together.
+//! Request bodies: bounded in size, in time, and in total memory.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,16 +12,16 @@ use http_body_util::BodyExt as _;
 use super::Refused;
 use crate::util::caller::counted_as;
 
-/// So much of every body is free, so that small requests are served whatever large ones hold.
+/// Bytes of each body that do not count, so that small requests are served next to large ones.
 const FREE: usize = 64 << 10;
-/// What all bodies hold beyond that, and what those of one caller do.
+/// The memory of all bodies beyond that, and of one caller's.
 const HELD_BY_ALL: usize = 128 << 20;
 const HELD_BY_ONE: usize = 64 << 20;
-/// Bodies that are being received at once, of all callers and of one.
+/// Bodies being received at once, in total and per caller.
 const OPEN_OF_ALL: usize = 256;
 const OPEN_OF_ONE: usize = 64;
 
-/// The address of a caller, which the service puts into the extensions of a request.
+/// The caller's address, which the service puts into the request's extensions.
 #[derive(Debug, Clone, Copy)]
 pub struct Caller(pub IpAddr);
 
@@ -32,7 +32,7 @@ impl Caller {
     }
 }
 
-/// What the bodies of all requests hold.
+/// The memory held by all request bodies.
 #[derive(Debug)]
 pub(super) struct Bodies {
     within: Duration,
@@ -45,7 +45,7 @@ struct Counts {
     held: usize,
 }
 
-/// The memory of one body, given back when it is dropped.
+/// The memory of one body, released on drop.
 #[derive(Debug)]
 pub(super) struct Held {
     bodies: Arc<Bodies>,
@@ -54,12 +54,12 @@ pub(super) struct Held {
 }
 
 impl Bodies {
-    /// Bodies that may take so long.
+    /// Bodies with this time limit.
     pub(super) fn new(within: Duration) -> Self {
         Self { within, counts: Mutex::default() }
     }
 
-    /// Reads a body of at most so many bytes; what it holds is held until the second part is dropped.
+    /// Reads a body up to a size; its memory is held until the second part is dropped.
     pub(super) async fn read(
         self: &Arc<Self>,
         Caller(caller): Caller,
@@ -85,10 +85,10 @@ async fn read(mut body: Body, most: usize, held: &mut Held) -> Result<Vec<u8>, R
     if hint > most {
         return Err(too_large());
     }
-    // Memory that is not written to is not taken.
+    // Reserved memory is not used until it is written.
     let mut bytes = Vec::with_capacity(hint);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Refused::new(400, "the body ends too early"))?;
+        let frame = frame.map_err(|_| Refused::new(400, "the body is incomplete"))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > most {
             return Err(too_large());
@@ -122,7 +122,7 @@ impl Held {
         self.counts.open = 0;
     }
 
-    /// Holds so many bytes in all.
+    /// Reserves this many bytes in total.
     fn hold(&mut self, bytes: usize) -> Result<(), Refused> {
         let more = bytes.saturating_sub(FREE).saturating_sub(self.counts.held);
         if more == 0 {

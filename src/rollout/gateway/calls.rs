@@ -1,7 +1,7 @@
-//! One call: checked, sent on, recorded, answered.
+//! One call: checked, forwarded, recorded, answered.
 //!
-//! A call that was sent on is finished and recorded even when whoever asked has gone away, because it is paid for. The answer
-//! then waits for the same question of the same rollout: a client that repeats itself after a lost connection pays once.
+//! A forwarded call is finished and recorded even if the client disconnects, because it costs money. Its response is then kept
+//! for the same request of the same rollout: a client that retries after a lost connection pays once.
 
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,23 +22,23 @@ use crate::rollout::ids::Ids;
 
 /// The largest request.
 const LARGEST_REQUEST: usize = 16 << 20;
-/// How long an answer that reached nobody is kept, and how many of them.
+/// How long, and how many, undelivered responses are kept.
 const KEEP_UNHEARD: Duration = Duration::from_mins(10);
 const MOST_UNHEARD: usize = 64;
 
-/// A question: the rollout, the upstream, and the digest of what is asked.
+/// Identifies a request: the rollout, the upstream, and the digest of the body.
 pub(super) type Question = (String, String, Digest);
 
 type Outcome = Result<UpstreamResponse, Refused>;
 
-/// An answer, or the promise of one, that nobody waits for.
+/// A response, or a pending one, that no client waits for.
 #[derive(Debug)]
 pub(super) struct Unheard {
     outcome: watch::Receiver<Option<Outcome>>,
     since: Instant,
 }
 
-/// Passes a call on: `/rollout_id/…/row_id/…[/encoded_base_url/…]/chat/completions`.
+/// Forwards a call: `/rollout_id/…/row_id/…[/encoded_base_url/…]/chat/completions`.
 pub(super) async fn pass_on(
     State(gateway): State<Arc<Gateway>>,
     Path(rest): Path<String>,
@@ -46,7 +46,7 @@ pub(super) async fn pass_on(
 ) -> Result<Response, Refused> {
     let (ids, base_url) = read_path(&rest)?;
     let upstream = gateway.upstreams.choose(base_url.as_deref())?;
-    // Before the body is read: a request that cannot be served takes no memory.
+    // Before reading the body: a request that cannot be served takes no memory.
     let Ok(permit) = Arc::clone(&gateway.calls).try_acquire_owned() else {
         return Err(Refused { retry_after: Some(1), ..Refused::new(503, "too many calls at once") });
     };
@@ -63,7 +63,7 @@ pub(super) async fn pass_on(
     fields::check_call(call, &gateway.fields).map_err(|problem| Refused::new(400, problem))?;
     upstream.check_models(call)?;
     let wants = Wants::take_from(&mut asked);
-    // What identifies a question is what is sent on.
+    // The forwarded body identifies a request.
     let sent = serde_json::to_vec(&asked).map_err(|error| Refused::new(400, error.to_string()))?;
     let question = (ids.rollout_id.clone(), upstream.name().to_owned(), Digest::of(&sent));
     let mut outcome = match gateway.take_unheard(&question) {
@@ -77,7 +77,7 @@ pub(super) async fn pass_on(
     Ok(wants.respond(answer))
 }
 
-/// Starts a call in a task of its own, which ends by itself.
+/// Starts a call in its own task, which survives a disconnect.
 fn start(
     gateway: &Arc<Gateway>,
     (ids, base_url): (Ids, Option<String>),
@@ -96,7 +96,7 @@ fn start(
             let room = gateway.make_room(&ids.rollout_id, sent.len()).await;
             room.map_err(|error| Refused::of_store(&error))?;
             let answer = gateway.upstreams.call(upstream, sent).await?;
-            // An upstream may repeat its key: the caller and the trace get the same text.
+            // An upstream may echo its key: redact it for the caller and the trace.
             let answer = answer.redacted(&|value| gateway.redact(value, own_secret.as_ref()));
             let trace = trace(&ids, upstream.name(), &asked, &answer, began);
             let trace = gateway.redact(trace, own_secret.as_ref());
@@ -104,13 +104,13 @@ fn start(
             Ok(answer)
         };
         let outcome = outcome.await;
-        // Whoever waits, or will wait, reads it here.
+        // Delivers the outcome to current and later waiters.
         let _ = sender.send(Some(outcome));
     });
     receiver
 }
 
-/// The line of a call: a trace where a model answered, a note where it did not.
+/// The line of a call: a trace if a model answered, otherwise a note.
 fn trace(ids: &Ids, upstream: &str, asked: &Value, answer: &UpstreamResponse, began: Instant) -> Value {
     let completion: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     let message = completion.pointer("/choices/0/message").filter(|message| message.is_object());
@@ -142,7 +142,7 @@ fn trace(ids: &Ids, upstream: &str, asked: &Value, answer: &UpstreamResponse, be
     line
 }
 
-/// What the client itself showed as its credentials: as secret as any key.
+/// The client's own credentials, as secret as any key.
 pub(super) fn own_secret(headers: &HeaderMap) -> Option<Secret> {
     let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
     let value = value.split_once(' ').map_or(value, |(_, credentials)| credentials);
@@ -153,14 +153,14 @@ fn read_path(rest: &str) -> Result<(Ids, Option<String>), Refused> {
     let rest = rest.trim_end_matches('/');
     let tail = ["/v1/chat/completions", "/chat/completions"].iter().find_map(|tail| rest.strip_suffix(tail));
     let Some(path) = tail else {
-        return Err(Refused::new(404, "only `…/chat/completions` is passed on"));
+        return Err(Refused::new(404, "only `…/chat/completions` is forwarded"));
     };
     let segments: Vec<String> =
         std::iter::once("rollout_id").chain(path.split('/')).map(str::to_owned).collect();
     Ids::from_segments(&segments).map_err(|problem| Refused::new(400, problem))
 }
 
-/// How a client wants its answer.
+/// The response format that a client wants.
 struct Wants {
     stream: bool,
     usage: bool,
@@ -181,7 +181,7 @@ impl Wants {
                 ("text/event-stream", stream::events(&completion, self.usage).into())
             }
             Some(_) => ("application/json", answer.body),
-            // A page of a proxy is shown as what it is, never as a page of this host.
+            // Serve a proxy's error page as text, never as a page of this host.
             None => ("text/plain; charset=utf-8", answer.body),
         };
         let mut response = (answer.status, answer.headers, body).into_response();
@@ -192,7 +192,7 @@ impl Wants {
 }
 
 impl Gateway {
-    /// The answer to this very question that reached nobody.
+    /// The undelivered response to this request.
     fn take_unheard(&self, question: &Question) -> Option<watch::Receiver<Option<Outcome>>> {
         let mut unheard = self.unheard.lock().unwrap_or_else(PoisonError::into_inner);
         unheard.retain(|_, entry| entry.since.elapsed() < KEEP_UNHEARD);
@@ -200,7 +200,7 @@ impl Gateway {
     }
 }
 
-/// Somebody who waits for an answer. Dropped with it still open, they have gone away.
+/// A client waiting for a response. If it is dropped while open, the client has disconnected.
 struct Waiting<'g> {
     gateway: &'g Gateway,
     question: Question,

@@ -1,8 +1,8 @@
-//! The trace gateway: chat completions pass through it and are recorded, and whoever knows a rollout's id can read how it stands.
+//! The trace gateway: forwards and records chat completions, and serves a rollout's status to clients that know its id.
 //!
-//! `upstream` is where calls go, `store` where traces and logs are kept, `body` reads requests, `calls` passes a call on, `reading` answers
-//! the questions of Eval Protocol's client, `stream` is for clients that want their answer in pieces. Who may ask at all is decided by the
-//! service that mounts the router.
+//! `upstream` is where calls go, `store` keeps traces and logs, `body` reads requests, `calls` forwards a call, `reading` serves
+//! the requests of Eval Protocol's client, `stream` is for clients that want a streamed response. The service that mounts the
+//! router does the authentication.
 
 mod body;
 mod calls;
@@ -32,25 +32,25 @@ use self::upstream::Upstreams;
 use crate::model::{RunnerTarget, Secret};
 use crate::util::redact::Redactor;
 
-/// How many calls are under way at once; each may hold a request and an answer.
+/// The most calls at once; each may hold a request and a response.
 const MOST_CALLS: usize = 256;
-/// How often old days are looked for.
+/// How often old days are deleted.
 const FORGET_EVERY: Duration = Duration::from_hours(1);
 
-/// What the operator of a gateway chooses.
+/// The operator's options.
 #[derive(Debug)]
 pub struct GatewayOptions {
     /// How long traces are kept.
     pub keep: Duration,
-    /// The targets that calls are passed on to; the first where a call names none.
+    /// The upstream targets; the first is the default.
     pub upstreams: Vec<RunnerTarget>,
-    /// Fields of a call that are passed on besides those of the table.
+    /// Fields of a call that are forwarded besides those of the table.
     pub fields: Vec<String>,
-    /// How long the body of a request may take.
+    /// The time limit for a request body.
     pub body_within: Duration,
 }
 
-/// A field that an operator adds to those that are passed on.
+/// A field that the operator adds to the forwarded ones.
 pub fn parse_field(name: &str) -> Result<String, String> {
     super::fields::parse_added(name)
 }
@@ -62,15 +62,15 @@ pub struct Gateway {
     upstreams: Upstreams,
     fields: Vec<String>,
     bodies: Arc<Bodies>,
-    /// What no trace and no answer may contain, and how it is taken out.
+    /// Secrets that no trace and no response may contain, and their redactor.
     hidden: RwLock<(Vec<Secret>, Redactor)>,
     calls: Arc<Semaphore>,
-    /// Answers that were paid for and reached nobody.
+    /// Undelivered responses that were paid for.
     unheard: Mutex<HashMap<calls::Question, Unheard>>,
 }
 
 impl Gateway {
-    /// A gateway that keeps its traces in a directory. No trace and no answer contains a key of an upstream.
+    /// A gateway that keeps its traces in a directory. No trace and no response contains a key of an upstream.
     pub fn open(dir: &Path, options: GatewayOptions) -> anyhow::Result<Arc<Self>> {
         let upstreams = Upstreams::new(options.upstreams)?;
         let secrets: Vec<Secret> = upstreams.secrets().cloned().collect();
@@ -82,7 +82,7 @@ impl Gateway {
         Ok(Arc::new(Self { store, upstreams, fields, bodies, hidden, calls, unheard: Mutex::default() }))
     }
 
-    /// Lets no trace and no answer contain these either. What was once a secret stays one.
+    /// Also redacts these secrets, permanently.
     pub fn hide(&self, secrets: Vec<Secret>) {
         let mut hidden = self.hidden.write().unwrap_or_else(PoisonError::into_inner);
         for secret in secrets {
@@ -93,13 +93,13 @@ impl Gateway {
         hidden.1 = Redactor::new(&hidden.0);
     }
 
-    /// The value without anything secret, be it known or what the caller itself has shown.
+    /// The value without secrets: the known ones and the caller's own.
     fn redact(&self, value: serde_json::Value, own: Option<&Secret>) -> serde_json::Value {
         let value = self.hidden.read().unwrap_or_else(PoisonError::into_inner).1.redact_value(value);
         Redactor::new(own).redact_value(value)
     }
 
-    /// The routes; those with `/v1` are the same.
+    /// The routes; those under `/v1` are aliases.
     pub fn router<S: Clone + Send + Sync + 'static>(self: Arc<Self>) -> Router<S> {
         Router::new()
             .route("/rollout_id/{*rest}", post(calls::pass_on))
@@ -113,25 +113,25 @@ impl Gateway {
             .with_state(self)
     }
 
-    /// Forgets what is too old, now and then, for ever.
+    /// Deletes old traces periodically, forever.
     pub async fn keep_tidy(self: Arc<Self>) {
         loop {
             tokio::time::sleep(FORGET_EVERY).await;
             let gateway = Arc::clone(&self);
             let forgotten = tokio::task::spawn_blocking(move || gateway.store.forget_old()).await;
             if let Ok(Err(error)) = forgotten {
-                tracing::warn!("old traces stay: {error:#}");
+                tracing::warn!("old traces could not be deleted: {error:#}");
             }
         }
     }
 
-    /// Makes sure that a rollout has a file with room for so many bytes: what cannot be recorded is not paid for.
+    /// Makes sure that a rollout's file has room for this many bytes: a call that cannot be recorded must not be paid for.
     async fn make_room(self: &Arc<Self>, rollout_id: &str, bytes: usize) -> anyhow::Result<()> {
         let (gateway, rollout_id) = (Arc::clone(self), rollout_id.to_owned());
         tokio::task::spawn_blocking(move || gateway.store.make_room(&rollout_id, bytes as u64)).await?
     }
 
-    /// Adds a line to a rollout, without secrets, away from the thread that serves.
+    /// Appends a redacted line to a rollout, off the serving thread.
     async fn append(self: &Arc<Self>, rollout_id: &str, line: serde_json::Value) -> anyhow::Result<()> {
         let (gateway, rollout_id) = (Arc::clone(self), rollout_id.to_owned());
         let written = tokio::task::spawn_blocking(move || gateway.store.append(&rollout_id, &line));
@@ -139,7 +139,7 @@ impl Gateway {
     }
 }
 
-/// An answer that says no, in the shape that clients of models read, and in the one that Eval Protocol's client does.
+/// An error response, readable both for model clients and for Eval Protocol's client.
 #[derive(Debug, Clone)]
 struct Refused {
     status: StatusCode,
@@ -153,13 +153,13 @@ impl Refused {
         Self { status, message: message.into(), retry_after: None }
     }
 
-    /// The disk did not take or give something; what exactly is for the owner's log.
+    /// A disk failure; the details go only to the owner's log.
     fn of_store(error: &anyhow::Error) -> Self {
         if let Some(full) = error.downcast_ref::<store::Full>() {
             return Self::new(413, full.to_string());
         }
-        tracing::error!("the trace store: {error:#}");
-        Self::new(500, "the traces cannot be read or written; the log of the service says why")
+        tracing::error!("trace store: {error:#}");
+        Self::new(500, "the traces cannot be read or written; see the service's log")
     }
 }
 

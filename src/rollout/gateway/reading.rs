@@ -1,5 +1,5 @@
-//! What is asked about a rollout: its traces, its logs, how it stands; and the logs that its worker sends. The shapes are those
-//! that Eval Protocol's client reads.
+//! Requests about a rollout: its traces, its logs, its status; and the logs that its worker sends. The formats are those that
+//! Eval Protocol's client reads.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::calls::own_secret;
 use super::{Gateway, Refused};
 use crate::rollout::ids::check;
 
-/// How many entries are given where nobody says.
+/// The default limit of entries.
 const USUAL_LIMIT: usize = 100;
 const MOST_ENTRIES: usize = 1000;
 /// The largest log entry.
@@ -52,7 +52,7 @@ pub(super) async fn status(State(gateway): State<Arc<Gateway>>, RawQuery(query):
     let rollout_id = query.rollout()?;
     let entries = gateway.lines(&rollout_id, "log").await?;
     let code = |entry: &Value| entry.pointer("/status/code").and_then(Value::as_i64);
-    // What is finished stays so: a second run that says that it is running changes nothing.
+    // A finished rollout stays finished, even if a second run reports that it is running.
     let finished = entries.iter().find(|entry| code(entry) == Some(FINISHED));
     let latest = finished.or_else(|| entries.iter().rev().find(|entry| code(entry).is_some()));
     let status = latest.and_then(code).map(|code| json!({"code": code}));
@@ -93,7 +93,7 @@ pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, request: Reques
     let line = gateway.redact(line, own_secret.as_ref());
     for rollout_id in rollouts {
         let mut line = line.clone();
-        // After the redaction: it is what the line is found by.
+        // After redaction: the line is found by this id.
         line["rollout_id"] = rollout_id.into();
         gateway.append(rollout_id, line).await.map_err(|error| Refused::of_store(&error))?;
     }
@@ -109,7 +109,7 @@ impl Gateway {
     }
 }
 
-/// What a question says; what it says beyond that is for other gateways.
+/// The parameters that we support; others are for other gateways.
 struct Query {
     rollout_id: Option<String>,
     tags: Vec<String>,
@@ -136,7 +136,7 @@ impl Query {
         Ok(read)
     }
 
-    /// The rollout that is asked for.
+    /// The requested rollout.
     fn rollout(&self) -> Result<String, Refused> {
         let tagged = || self.tags.iter().find_map(|tag| tag.strip_prefix("rollout_id:")).map(str::to_owned);
         let rollout_id = self.rollout_id.clone().or_else(tagged).ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! Where traces and logs are kept: a file a rollout, in a folder of the day on which it began. Files only grow; a line that was
-//! cut off by a crash is passed over. Nothing is held in memory, so that neither a restart nor a year of rollouts matters.
+//! Stores traces and logs: one file per rollout, in a folder of the day on which it began. Files only grow; a line truncated by a
+//! crash is skipped. Nothing is kept in memory, so restarts are harmless and memory does not grow.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
@@ -17,9 +17,9 @@ use serde_json::Value;
 use crate::model::{Digest, Exit, Failure};
 use crate::util::durable::{self, AppendFile};
 
-/// A rollout that has more than this is no rollout: nothing more is begun for it.
+/// No real rollout has more than this: no new call is accepted for it.
 const LARGEST_FILE: u64 = 32 << 20;
-/// What was paid for is still recorded beyond that, as far as a client reads it.
+/// A paid response is still recorded up to here, as far as a client reads it.
 const LARGEST_RECORDED: u64 = 60 << 20;
 const DAY: u64 = 24 * 60 * 60;
 
@@ -27,23 +27,23 @@ const DAY: u64 = 24 * 60 * 60;
 #[derive(Debug)]
 pub(super) struct Store {
     dir: PathBuf,
-    /// Days after which a rollout is forgotten.
+    /// Days after which a rollout is deleted.
     keep_days: u64,
-    /// One writer at a time: lines do not mix, and a rollout has one file.
+    /// One writer at a time: lines are not interleaved, and a rollout has one file.
     writing: Mutex<()>,
 }
 
-/// A rollout has as much as it may have.
+/// The rollout's file is full.
 #[derive(Debug, thiserror::Error)]
 #[error("the rollout has more than {} MiB of traces", LARGEST_FILE >> 20)]
 pub(super) struct Full;
 
 impl Store {
-    /// Opens the store, which is made if need be, and forgets what is too old.
+    /// Opens or creates the store, and deletes old days.
     pub(super) fn open(dir: &Path, keep: Duration) -> anyhow::Result<Self> {
         make_dir(dir).map_err(|error| {
-            Failure::new(Exit::Failure, format!("cannot make the directory `{}`: {error}", dir.display()))
-                .hint("name another one with `--traces`")
+            Failure::new(Exit::Failure, format!("cannot create the directory `{}`: {error}", dir.display()))
+                .hint("choose another with `--traces`")
         })?;
         let keep_days = keep.as_secs().div_ceil(DAY).max(1);
         let store = Self { dir: dir.to_owned(), keep_days, writing: Mutex::new(()) };
@@ -51,7 +51,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Deletes the days that are over for good.
+    /// Deletes the days beyond the retention time.
     pub(super) fn forget_old(&self) -> anyhow::Result<()> {
         let today = today();
         for (day, path) in self.days()? {
@@ -63,7 +63,7 @@ impl Store {
         Ok(())
     }
 
-    /// Refuses a rollout that has no room for so many bytes, or whose file cannot be written.
+    /// Refuses a rollout that has no room for this many bytes, or whose file cannot be written.
     pub(super) fn make_room(&self, rollout_id: &str, bytes: u64) -> anyhow::Result<()> {
         let _turn = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut file = self.open_file(rollout_id)?;
@@ -71,17 +71,17 @@ impl Store {
         if length + bytes > LARGEST_FILE { Err(Full.into()) } else { Ok(()) }
     }
 
-    /// The file of a rollout, which is made if need be.
+    /// Opens or creates the file of a rollout.
     fn open_file(&self, rollout_id: &str) -> anyhow::Result<AppendFile> {
         let path = if let Some(path) = self.find(rollout_id)? {
             path
         } else {
             let day = self.dir.join(today().to_string());
-            make_dir(&day).context("cannot make a directory for traces")?;
+            make_dir(&day).context("cannot create a directory for traces")?;
             day.join(file_name(rollout_id))
         };
         let cannot = || format!("cannot write to `{}`", path.display());
-        // For the owner alone from the first moment on.
+        // Readable only for the owner from the start.
         let new = OpenOptions::new().create_new(true).write(true).mode(0o600).open(&path);
         match new {
             Ok(_) => durable::sync_dir(path.parent().unwrap_or(&self.dir)).with_context(cannot)?,
@@ -91,8 +91,7 @@ impl Store {
         AppendFile::open(&path).with_context(cannot)
     }
 
-    /// Adds a line to a rollout; it is on the disk when this returns. A trace was paid for, and may need more room than a
-    /// rollout is given otherwise.
+    /// Appends a line to a rollout durably. A trace was paid for, so it may exceed the usual limit.
     pub(super) fn append(&self, rollout_id: &str, line: &Value) -> anyhow::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
@@ -106,7 +105,7 @@ impl Store {
             return Err(Full.into());
         }
         if length > 0 {
-            // What a crash cut off stays a line of its own.
+            // Terminate a line that a crash truncated.
             let mut last = [0];
             let end = file.file_mut();
             end.seek(SeekFrom::End(-1)).and_then(|_| end.read_exact(&mut last)).with_context(cannot)?;
@@ -117,7 +116,7 @@ impl Store {
         file.append(&text).and_then(|()| file.sync()).with_context(cannot)
     }
 
-    /// The lines of a rollout that `wanted` takes, the oldest first.
+    /// The lines of a rollout that match `wanted`, the oldest first.
     pub(super) fn lines(
         &self,
         rollout_id: &str,
@@ -139,7 +138,7 @@ impl Store {
         Ok(lines)
     }
 
-    /// The file of a rollout, in whichever day it began.
+    /// The file of a rollout, whatever day it began.
     fn find(&self, rollout_id: &str) -> anyhow::Result<Option<PathBuf>> {
         let name = file_name(rollout_id);
         let mut days = self.days()?;
@@ -167,7 +166,7 @@ fn make_dir(dir: &Path) -> std::io::Result<()> {
     dir.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), durable::sync_dir)
 }
 
-/// An id is somebody else's text, and no name for a file.
+/// An id is untrusted text and must not become a file name.
 fn file_name(rollout_id: &str) -> String {
     format!("{}.jsonl", Digest::of(rollout_id.as_bytes()))
 }

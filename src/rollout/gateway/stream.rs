@@ -1,5 +1,5 @@
-//! An answer as a stream of events, for clients that ask for one. The answer is whole before the first event leaves: what is
-//! recorded is what was sent.
+//! A response as a stream of events, for clients that request one. The response is complete before the first event is sent, so
+//! the recorded and the sent text are the same.
 
 use std::fmt::Write as _;
 
@@ -37,7 +37,7 @@ pub(super) fn events(completion: &Value, with_usage: bool) -> String {
     text
 }
 
-/// A message as a change: calls of tools have a number there.
+/// A message as a delta, in which tool calls are numbered.
 fn delta(message: &Value) -> Map<String, Value> {
     let mut delta = message.as_object().cloned().unwrap_or_default();
     if let Some(Value::Array(calls)) = delta.get_mut("tool_calls") {

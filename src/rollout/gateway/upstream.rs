@@ -1,5 +1,5 @@
-//! Where calls go on to: the upstreams of the gateway's owner, each with its own key. A client can choose among them, by their
-//! very address, and can never name another one.
+//! The upstreams of the gateway's owner, each with its own key. A client can choose among them by address, but cannot name
+//! another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,11 +16,11 @@ use crate::model::{Api, Auth, Endpoint, Exit, Failure, RunnerTarget, Secret, pri
 use crate::rollout::fields;
 use crate::util::ca::trusting;
 
-/// The largest answer that is passed on.
+/// The largest response that is forwarded.
 const LARGEST_ANSWER: usize = 16 << 20;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
-/// What a client may want to know beside the body.
+/// Response headers that are forwarded.
 const PASSED_ON: [&str; 8] = [
     "retry-after",
     "retry-after-ms",
@@ -32,7 +32,7 @@ const PASSED_ON: [&str; 8] = [
     "x-ratelimit-reset-tokens",
 ];
 
-/// A server that calls go on to.
+/// A server to which calls are forwarded.
 #[derive(Debug)]
 pub(super) struct Upstream {
     target: Arc<RunnerTarget>,
@@ -40,7 +40,7 @@ pub(super) struct Upstream {
     base: Url,
     url: Url,
     key: Option<Secret>,
-    /// Trusts the CA of this target alone besides the system's.
+    /// Trusts only the system's CAs and this target's.
     client: reqwest::Client,
 }
 
@@ -50,7 +50,7 @@ pub(super) struct Upstreams {
     all: Vec<Upstream>,
 }
 
-/// What came back.
+/// An upstream's response.
 #[derive(Debug, Clone)]
 pub(super) struct UpstreamResponse {
     pub(super) status: StatusCode,
@@ -59,7 +59,7 @@ pub(super) struct UpstreamResponse {
 }
 
 impl UpstreamResponse {
-    /// The answer without secrets. JSON is read and written anew, so that neither escapes nor repeated keys hide a text.
+    /// The response without secrets. JSON is parsed and rewritten, so that escapes and repeated keys cannot hide a secret.
     pub(super) fn redacted(self, redact: &impl Fn(Value) -> Value) -> Self {
         let text = |bytes: &[u8]| match redact(String::from_utf8_lossy(bytes).into()) {
             Value::String(text) => text,
@@ -78,7 +78,7 @@ impl UpstreamResponse {
 }
 
 impl Upstreams {
-    /// The targets that may be called; the first is where calls go that name none.
+    /// The targets that may be called; the first is the default.
     pub(super) fn new(targets: Vec<RunnerTarget>) -> Result<Self, Failure> {
         if targets.is_empty() {
             return Err(Failure::config("the trace gateway has no upstream")
@@ -88,7 +88,7 @@ impl Upstreams {
         Ok(Self { all })
     }
 
-    /// The keys, which no trace and no answer may contain.
+    /// The keys, which no trace and no response may contain.
     pub(super) fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.all.iter().filter_map(|upstream| upstream.key.as_ref())
     }
@@ -96,7 +96,7 @@ impl Upstreams {
     /// The upstream that a client names by its encoded base URL, or the first.
     pub(super) fn choose(&self, encoded: Option<&str>) -> Result<&Upstream, Refused> {
         let Some(encoded) = encoded else {
-            return self.all.first().ok_or_else(|| Refused::new(503, "there is no upstream"));
+            return self.all.first().ok_or_else(|| Refused::new(503, "no upstream is configured"));
         };
         let decoded = URL_SAFE
             .decode(encoded)
@@ -112,12 +112,15 @@ impl Upstreams {
         })
     }
 
-    /// Sends a call on and reads the whole answer.
+    /// Forwards a call and reads the whole response.
     pub(super) async fn call(&self, upstream: &Upstream, body: Vec<u8>) -> Result<UpstreamResponse, Refused> {
         let gone = |error: reqwest::Error| {
-            let what =
-                if error.is_timeout() { (504, "did not answer in time") } else { (502, "cannot be reached") };
-            // Neither the address nor the key: both are the owner's.
+            let what = if error.is_timeout() {
+                (504, "did not respond in time")
+            } else {
+                (502, "cannot be reached")
+            };
+            // Log neither the address nor the key: both belong to the owner.
             tracing::warn!("upstream `{}`: {}", upstream.target.name, error.without_url());
             Refused::new(what.0, format!("the upstream `{}` {}", upstream.target.name, what.1))
         };
@@ -133,7 +136,7 @@ impl Upstreams {
         let mut response = request.send().await.map_err(gone)?;
         if response.status().is_redirection() {
             let message = format!(
-                "the upstream `{}` points elsewhere: redirects are not followed",
+                "the upstream `{}` sent a redirect; redirects are not followed",
                 upstream.target.name
             );
             return Err(Refused::new(502, message));
@@ -148,7 +151,7 @@ impl Upstreams {
             if body.len() + chunk.len() > LARGEST_ANSWER {
                 return Err(Refused::new(
                     502,
-                    format!("the upstream's answer is larger than {} MiB", LARGEST_ANSWER >> 20),
+                    format!("the upstream's response is larger than {} MiB", LARGEST_ANSWER >> 20),
                 ));
             }
             body.extend_from_slice(&chunk);
@@ -162,7 +165,8 @@ impl Upstream {
         let chat = |endpoint: &&Endpoint| matches!(endpoint.api, Api::OpenAi | Api::OpenAiCompatible);
         let Some(endpoint) = target.provider.endpoint().filter(chat) else {
             let message = format!("target `{}` cannot be an upstream of the trace gateway", target.name);
-            let hint = "what is passed on are chat completions: `provider: openai` or `openai-compatible`";
+            let hint =
+                "the gateway forwards only chat completions: `provider: openai` or `openai-compatible`";
             return Err(Failure::config(message).hint(hint));
         };
         let base = Url::parse(endpoint.base_url.trim()).map_err(|error| {
@@ -174,12 +178,12 @@ impl Upstream {
             Auth::None => None,
             Auth::Aws(_) | Auth::GithubOidc(_) => {
                 let message = format!("target `{}`: the trace gateway does not support `auth`", target.name);
-                return Err(Failure::config(message).hint("give it a target with `api_key`"));
+                return Err(Failure::config(message).hint("use a target with `api_key`"));
             }
         };
         let client = trusting(reqwest::Client::builder(), &endpoint.ca_pem)?
             .user_agent(USER_AGENT)
-            // A redirect would take the key to a host that nobody allowed.
+            // A redirect would send the key to a host that was not allowed.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .build()
@@ -194,7 +198,7 @@ impl Upstream {
         &self.target.name
     }
 
-    /// Refuses models that the owner does not allow, as the target's `model` or among its `allow_models`: key and bill are theirs.
+    /// Refuses models other than the target's `model` and `allow_models`: the owner pays.
     pub(super) fn check_models(&self, call: &Map<String, Value>) -> Result<(), Refused> {
         let model = call.get("model").and_then(Value::as_str).unwrap_or_default();
         for asked in std::iter::once(model).chain(fields::further_models(call)) {
@@ -208,7 +212,7 @@ impl Upstream {
     }
 }
 
-/// Whether two bases are the same place, but for a slash at the end.
+/// Whether two base URLs are equal, ignoring a trailing slash.
 fn is_same(one: &Url, other: &Url) -> bool {
     let parts = |url: &Url| {
         (

@@ -139,15 +139,14 @@ impl Checkpoints {
                 Err(PublishError::Other(error)) => {
                     (self.notify)(
                         Level::Warning,
-                        &format!("the results branch cannot be made yet: {error:#}"),
+                        &format!("the results branch cannot be created yet: {error:#}"),
                     );
                     return Ok(());
                 }
             }
         }
         if self.store.service.is_none() {
-            let message =
-                "the results have nowhere to go: artifacts can be uploaded only by the action itself";
+            let message = "the results cannot be stored: artifacts can be uploaded only by the action itself";
             return Err(Failure::config(message)
                 .hint("use `uses: agentv/run-evals@v1` instead of `run:`, or results on a branch with at most 16 shards")
                 .into());
@@ -218,7 +217,7 @@ impl Checkpoints {
         match written.await {
             Ok(path) => {
                 let text = format!(
-                    "the last rows of shard {} could be kept neither on the results branch nor as an artifact: they are in \
+                    "the last rows of shard {} could not be saved to the results branch or an artifact: they are in \
                      `{}` of this machine; keep that file with `actions/upload-artifact`, or run the job again, which calls \
                      these requests again",
                     self.store.shard,
@@ -270,7 +269,7 @@ impl Checkpoints {
                 self.next = Instant::now();
             }
             Err(CheckpointError::Passing(error)) => {
-                let text = format!("a checkpoint failed; its rows are kept with the next: {error:#}");
+                let text = format!("a checkpoint failed; the next one includes its rows: {error:#}");
                 (self.notify)(Level::Warning, &text);
             }
         }
@@ -285,7 +284,7 @@ impl Checkpoints {
             None => "the rows will be left in the workspace of this job",
         };
         let text =
-            format!("the repository refuses the results branch `{branch}`; {instead}\n{}", lines(words));
+            format!("the repository rejected the results branch `{branch}`; {instead}\n{}", lines(words));
         (self.notify)(Level::Error, &text);
     }
 }
@@ -300,7 +299,7 @@ impl Store {
     ) -> Result<u64, CheckpointError> {
         let store = Arc::clone(self);
         let pushed = tokio::task::spawn_blocking(move || {
-            let rows = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+            let rows = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
             let length = store.exchange.copy_journal(&store.batch_id, store.shard, from, rows.path())?;
             if length == from && manifest.is_none() {
                 return Ok(length);
@@ -334,13 +333,13 @@ impl Store {
     async fn try_upload(self: &Arc<Self>, from: u64, label: &mut RowsArtifact) -> anyhow::Result<u64> {
         let store = Arc::clone(self);
         let (rows, length) = blocking(move || {
-            let rows = tempfile::NamedTempFile::new().context("cannot make a temporary file")?;
+            let rows = tempfile::NamedTempFile::new().context("cannot create a temporary file")?;
             let length = store.exchange.copy_journal(&store.batch_id, store.shard, from, rows.path())?;
             Ok((rows, length))
         })
         .await?;
         if length > from {
-            let service = self.service.as_ref().context("there is no artifact service")?;
+            let service = self.service.as_ref().context("no artifact service")?;
             upload(service, &self.batch_id, label, rows.path()).await?;
         }
         Ok(length)

@@ -36,7 +36,7 @@ pub async fn finish(
 ) -> anyhow::Result<Option<FinishReport>> {
     config.check_senders(host)?;
     if host.inputs.results == RemoteResults::Artifact {
-        notify(Level::Note, "the results are artifacts, as was asked; there is nothing to gather");
+        notify(Level::Note, "the results are artifacts, as requested; nothing to commit");
         return Ok(None);
     }
     let temporary = host.temporary()?;
@@ -74,7 +74,7 @@ pub async fn finish(
             Ok(()) => Ok(manifest),
             Err(PublishError::Refused(words)) => {
                 let branch = store.results_branch(&id);
-                let message = format!("the repository refuses the results branch `{branch}`:\n{words}");
+                let message = format!("the repository rejected the results branch `{branch}`:\n{words}");
                 Err(Failure::new(Exit::Failure, message)
                     .hint("the rows stay in the artifacts of this run, where `run-evals collect` finds them")
                     .into())

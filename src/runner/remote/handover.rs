@@ -27,7 +27,7 @@ pub(super) async fn receive(
     match handover {
         Handover::Inline(base64) => {
             let bytes = base64::engine::general_purpose::STANDARD.decode(base64).map_err(|error| {
-                Failure::config(format!("the batch in the dispatch is no base64: {error}"))
+                Failure::config(format!("the batch in the dispatch is not base64: {error}"))
             })?;
             std::fs::write(&archive, bytes).context("cannot write the batch")?;
         }
@@ -49,7 +49,7 @@ pub(super) async fn receive(
             let expected = handover_branch(&id);
             if *branch != expected {
                 let message = format!(
-                    "the batch `{id}` is handed over on the branch `{}`, and only `{expected}` is read",
+                    "the batch `{id}` is handed over on the branch `{}`, but only `{expected}` is read",
                     printable(branch)
                 );
                 return Err(Failure::config(message).hint("dispatch it with `run-evals`").into());
@@ -61,7 +61,7 @@ pub(super) async fn receive(
                 move || exchange.fetch_batch(&remote, &branch, &fetch_id, false, FETCH_PATIENCE)
             };
             if !blocking(fetch).await? {
-                let message = format!("there is no branch `{branch}` in `{repo}`");
+                let message = format!("no branch `{branch}` in `{repo}`");
                 return Err(Failure::new(Exit::Failure, message)
                     .hint("the batch was collected or deleted meanwhile; dispatch it again")
                     .into());

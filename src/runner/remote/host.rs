@@ -58,12 +58,13 @@ impl Host {
         let needed = |name: &str| {
             get(name).ok_or_else(|| {
                 Failure::config(format!("the environment variable `{name}` is not set"))
-                    .hint("GitHub sets it in every step; to run a batch elsewhere, name it with `--batch-id`")
+                    .hint("GitHub sets it in every step; to run a batch elsewhere, pass it with `--batch-id`")
             })
         };
         let event_name = get("GITHUB_EVENT_NAME").unwrap_or_else(|| "workflow_dispatch".to_owned());
         if event_name != "workflow_dispatch" {
-            let message = format!("the run was started by `{}`, not by a dispatch", printable(&event_name));
+            let message =
+                format!("the run was started by `{}`, not by `workflow_dispatch`", printable(&event_name));
             return Err(Failure::config(message).hint("`mode: run` serves `on: workflow_dispatch` only"));
         }
         let event = read_event(&needed("GITHUB_EVENT_PATH")?)?;
@@ -133,7 +134,7 @@ impl Host {
     pub(super) fn temporary(&self) -> anyhow::Result<WorkDir> {
         let made = WorkDir::within(&self.temp);
         made.map_err(|error| {
-            let message = format!("cannot make a directory in `{}`: {error}", self.temp.display());
+            let message = format!("cannot create a directory in `{}`: {error}", self.temp.display());
             Failure::new(Exit::Failure, message).into()
         })
     }
@@ -155,8 +156,8 @@ impl Host {
 
     pub(super) fn client(&self, notify: &super::Notify) -> anyhow::Result<Client> {
         let token = self.token.clone().ok_or_else(|| {
-            Failure::new(Exit::Failure, "there is no token to read artifacts with")
-                .hint("the action's input `token` is `${{ github.token }}` unless the step says otherwise")
+            Failure::new(Exit::Failure, "no token to read artifacts")
+                .hint("the action's input `token` defaults to `${{ github.token }}`")
         })?;
         let notify = Arc::clone(notify);
         Client::new(ClientOptions {
@@ -244,7 +245,7 @@ mod tests {
     #[test]
     fn other_events_are_rejected() {
         let problem = |change: (&str, &str)| host(&[change]).unwrap_err().to_string();
-        insta::assert_snapshot!(problem(("GITHUB_EVENT_NAME", "pull_request")), @"the run was started by `pull_request`, not by a dispatch");
+        insta::assert_snapshot!(problem(("GITHUB_EVENT_NAME", "pull_request")), @"the run was started by `pull_request`, not by `workflow_dispatch`");
         insta::assert_snapshot!(problem(("GITHUB_REPOSITORY", "../x")), @"`GITHUB_REPOSITORY` is not a repository: `../x`");
         insta::assert_snapshot!(problem(("GITHUB_RUN_ID", "")), @"the environment variable `GITHUB_RUN_ID` is not set");
         insta::assert_snapshot!(problem(("GITHUB_RUN_ATTEMPT", "x")), @"`GITHUB_RUN_ATTEMPT` is not a number: `x`");

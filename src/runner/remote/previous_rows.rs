@@ -37,7 +37,7 @@ pub(super) async fn gather(
             let name = label.name(batch_id);
             let downloaded = match &source {
                 Source::Service(name) => {
-                    let service = host.artifacts().context("the artifact service is gone")?;
+                    let service = host.artifacts().context("the artifact service is missing")?;
                     service.download(name, &zip).await?;
                     Ok(())
                 }
@@ -128,13 +128,13 @@ async fn list_all(
             }
             (Err(error), None) if *run_id == host.run_id && host.artifacts().is_some() => {
                 if host.attempt > 1 {
-                    let text = format!("only the artifacts of this attempt are seen: {error:#}");
+                    let text = format!("only artifacts of this attempt are visible: {error:#}");
                     notify(Level::Warning, &text);
                 }
                 None
             }
             (Err(error), _) if error.downcast_ref::<ApiError>().is_some_and(ApiError::is_not_found) => {
-                passed_over(notify, &format!("what run {run_id} has left"), &"there is no such run any more");
+                passed_over(notify, &format!("the artifacts of run {run_id}"), &"the run no longer exists");
                 None
             }
             (Err(error), _) => {
@@ -164,6 +164,6 @@ fn is_gone(error: &ApiError) -> bool {
 }
 
 fn passed_over(notify: &Notify, what: &str, why: &dyn std::fmt::Display) {
-    let text = format!("{what} cannot be read, and its requests are called again: {why:#}");
+    let text = format!("{what} cannot be read; its requests are called again: {why:#}");
     notify(Level::Warning, &text);
 }

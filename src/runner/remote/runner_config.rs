@@ -57,7 +57,7 @@ impl RunnerConfig {
         let policy = read_policy(repo, policies)?;
         let found = TargetsFile::PLACES.into_iter().zip(targets).find_map(|(path, file)| Some((path, file?)));
         let Some((path, bytes)) = found else {
-            let message = format!("there is no `targets.yaml` on the default branch of `{repo}`");
+            let message = format!("`targets.yaml` not found on the default branch of `{repo}`");
             let hint = "add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`";
             return Err(Failure::config(message).hint(hint).into());
         };
@@ -82,17 +82,15 @@ impl RunnerConfig {
                 format!("`{}` has no target `{}` in its `targets.yaml`", self.repo, printable(name));
             let names: Vec<String> = self.targets.names().map(|name| format!("`{name}`")).collect();
             let hint =
-                format!("let `target` of the dispatcher's target name one of these: {}", names.join(", "));
+                format!("set `target` of the dispatcher's target to one of these: {}", names.join(", "));
             return Err(Failure::config(message).hint(hint).into());
         }
         let target = match self.targets.resolve(name, env)? {
             Target::Runner(target) => *target,
             Target::Remote(target) => {
                 let message = format!("target `{}` is a runner repository itself", target.name);
-                let hint = format!(
-                    "let `target` of the dispatcher's target name one of `{}` that has a model behind it",
-                    self.repo
-                );
+                let hint =
+                    format!("set `target` of the dispatcher's target to one of `{}` with a model", self.repo);
                 return Err(Failure::config(message).hint(hint).into());
             }
         };
@@ -156,7 +154,7 @@ mod tests {
         let error = RunnerConfig::read("o/r", files, vec![None, None]).unwrap_err().to_string();
         assert!(error.contains("--> o/r: targets.yml:1:10"), "{error}");
         let error = RunnerConfig::read("o/r", vec![None; 4], vec![None, None]).unwrap_err();
-        insta::assert_snapshot!(error, @"there is no `targets.yaml` on the default branch of `o/r`");
+        insta::assert_snapshot!(error, @"`targets.yaml` not found on the default branch of `o/r`");
     }
 
     #[test]

@@ -72,9 +72,8 @@ pub async fn run_shard_job(
 ) -> anyhow::Result<ShardJobReport> {
     let deadline = Instant::now() + deadline(host, options);
     let Some(position) = host.inputs.shards.iter().position(|shard| *shard == options.shard) else {
-        let message = format!("shard {} is none of those that were dispatched", options.shard);
-        let hint =
-            format!("this run serves {:?}: let the matrix come from `inputs.shards`", host.inputs.shards);
+        let message = format!("shard {} was not dispatched", options.shard);
+        let hint = format!("this run serves {:?}: set the matrix to `inputs.shards`", host.inputs.shards);
         return Err(Failure::config(message).hint(hint).into());
     };
     config.check_senders(host)?;
@@ -111,9 +110,9 @@ pub async fn run_shard_job(
         Ok(run) => run,
         Err(error) => {
             // The responses so far are paid for.
-            notify(Level::Error, "the calls have ended with an error; what was answered is kept first");
+            notify(Level::Error, "the calls ended with an error; responses is kept first");
             let kept = keep_last(&mut checkpoints, None, stop).await;
-            tracing::debug!(?kept, "the last rows are kept");
+            tracing::debug!(?kept, "the last rows are saved");
             return Err(error);
         }
     };
@@ -138,7 +137,7 @@ pub(super) fn open_exchange(host: &Host, dir: &Path) -> anyhow::Result<LocalExch
 }
 
 /// Gets the batch and earlier rows, and validates both.
-#[expect(clippy::too_many_arguments, reason = "everything that a shard is told meets here")]
+#[expect(clippy::too_many_arguments, reason = "everything about a shard meets here")]
 async fn prepare(
     host: &Host,
     config: &RunnerConfig,
@@ -212,12 +211,12 @@ async fn other_runs(host: &Host, shard: u32, pushes: bool, notify: &Notify) -> a
     // With results on a branch, most of their rows are there too.
     if is_passing && !pushes {
         return Err(error.context(
-            "cannot look for other workflow runs of this batch, whose answers would be paid again",
+            "cannot look for other workflow runs of this batch, whose responses would be paid for again",
         ));
     }
     let hint = if is_refused { "; the job needs `permissions: actions: read`" } else { "" };
     let text = format!(
-        "other workflow runs of this batch cannot be seen, and one at the same time would be paid again: {error:#}{hint}"
+        "other workflow runs of this batch cannot be listed; a concurrent one would be paid for again: {error:#}{hint}"
     );
     notify(Level::Warning, &text);
     Ok(Vec::new())
@@ -249,7 +248,7 @@ async fn earlier_rows(
             Ok((None, false))
         }
         Err(error) => {
-            Err(error.context("cannot read what earlier runs answered, and would pay for it again"))
+            Err(error.context("cannot read the responses of earlier runs, and would pay for them again"))
         }
     }
 }
@@ -322,7 +321,7 @@ async fn write_manifest(
         Ok(())
     });
     if let Err(error) = written.await {
-        let text = format!("all rows are kept, but the manifest could not be written: {error:#}");
+        let text = format!("all rows are saved, but the manifest could not be written: {error:#}");
         notify(Level::Warning, &text);
     }
 }

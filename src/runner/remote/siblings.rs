@@ -43,7 +43,7 @@ pub(super) async fn wait_for_earlier(host: &Host, shard: u32, notify: &Notify) -
         };
         if !is_told {
             let text = format!(
-                "the workflow run {} of this batch started shard {shard} earlier; waiting for it, so that nothing is paid twice",
+                "the workflow run {} of this batch started shard {shard} earlier; waiting for it, so that nothing is paid for twice",
                 printable(&ahead.html_url)
             );
             notify(Level::Warning, &text);

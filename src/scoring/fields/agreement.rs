@@ -1,4 +1,4 @@
-//! How alike the answers of several replicates are.
+//! How much the answers of several replicates agree.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -10,21 +10,21 @@ use super::compare::{Case, is_plain, is_right_prose, is_set, key_form, present, 
 use super::matcher::{List, Matcher};
 use super::reading::{form, is_nothing};
 
-/// The fields of one case, and on how many all replicates agree.
+/// The fields of one case, and how many all replicates agree on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Agreement {
     pub(super) probed: u64,
     pub(super) full: u64,
 }
 
-/// One field over the replicates.
+/// One field across the replicates.
 struct Probe {
     first: u64,
     seen: usize,
     is_same: bool,
 }
 
-/// Holds the fields of the answers against each other; an answer that is missing or cannot be read agrees with nothing.
+/// Compares the fields of the answers; a missing or unreadable answer agrees with nothing.
 pub(super) fn agreement(
     expected: &Value,
     answers: &[Option<Value>],
@@ -53,9 +53,9 @@ pub(super) fn agreement(
     Agreement { probed: fields.len() as u64, full: fields.values().filter(agrees).count() as u64 }
 }
 
-/// Each field of an answer by the digest of its path, with the digest of what it means; nothing where it is empty.
+/// The fields of an answer: path digest to value digest; `None` if empty.
 ///
-/// What is expected there lends its places to items of lists that have no order, and makes right prose the same.
+/// The expected value gives the items of unordered lists their positions, and makes correct prose equal.
 fn leaves(
     value: &Value,
     expected: Option<&Value>,
@@ -90,7 +90,7 @@ fn leaves(
                 let partner = partners.get(&place).copied();
                 let expected = partner.map(|partner| &wanted[partner]);
                 match here.list {
-                    // The items of a set are there or not.
+                    // An item of a set is present or not.
                     _ if is_set => {
                         if present(value, &item) > 0 {
                             let key = match partner {
@@ -131,7 +131,7 @@ fn leaves(
     }
 }
 
-/// The places of the expected items that the items of an answer are meant for. Of a set, only those that differ in words.
+/// The positions of the expected items that match the items of an answer. For a set, only those that differ in words.
 fn partners(
     expected: &[Value],
     items: &[Value],
@@ -156,7 +156,7 @@ fn partners(
     pairs.into_iter().map(|(expected, found)| (found, expected)).collect()
 }
 
-/// The key, with a number where it has been there before.
+/// The key, with a number if it was seen before.
 fn numbered(seen: &mut HashMap<String, usize>, key: &str) -> String {
     let number = seen.entry(key.to_owned()).and_modify(|number| *number += 1).or_insert(1);
     format!("{number}:{key}")

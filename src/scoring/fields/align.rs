@@ -1,4 +1,4 @@
-//! Which items of two lists are meant for each other, where neither order nor a key says it: those that agree best.
+//! Matches the items of two lists without order or key: those that agree best.
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use super::compare::{Case, Counts, count_item, present, whole_form};
 use super::matcher::Matcher;
 use super::pairing;
 
-/// Above, items that are the same go together first, and then the rest, or by their places if that is still too much.
+/// Above this, equal items are matched first and then the rest, or by position if that is still too much.
 const MOST_COMPARED: usize = 2_000_000;
 const MOST_STEPS: usize = 30_000_000;
 
-/// As many pairs as the shorter list has items: those with the most correct fields in all; of these, with the fewest hallucinated,
+/// As many pairs as the shorter list has items: those with the most correct fields in total; ties by the fewest hallucinated,
 /// then the fewest missing, then the most correctly absent.
 pub(super) fn pairs(
     expected: &[Value],
@@ -53,7 +53,7 @@ fn is_small<'v>(
         && short.saturating_mul(short).saturating_mul(long) <= MOST_STEPS
 }
 
-/// How many values are in a value.
+/// The number of values in a value.
 fn size(value: &Value) -> usize {
     match value {
         Value::Object(map) => 1 + map.values().map(size).sum::<usize>(),
@@ -95,7 +95,7 @@ fn best(
     pairs
 }
 
-/// Counts as one number, the first of them deciding; none of them reaches 2²² in lists that are small enough, and the last not 2³⁵.
+/// The counts as one number for lexicographic comparison; in lists within the limit, none reaches 2²², and the last not 2³⁵.
 fn worth(counts: &Counts) -> i128 {
     let at = |count: u64, place: u32| i128::from(count) << place;
     at(counts.correct, 101) - at(counts.hallucinated, 79) - at(counts.missing, 57)

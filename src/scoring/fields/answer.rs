@@ -1,4 +1,4 @@
-//! What a model answered, and how it is read.
+//! A model's answer, and how it is parsed.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ use super::matcher::Matcher;
 use crate::config::OutputFormat;
 use crate::model::{FinishReason, Response, TokenUsage};
 
-/// What came of one call.
+/// The result of one call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// The answer, or none.
+    /// The answer, if there is one.
     pub outcome: Outcome,
-    /// What was read and written, where the server says it.
+    /// The tokens used, if the server reports them.
     pub tokens: Option<TokenUsage>,
 }
 
@@ -21,9 +21,9 @@ pub struct Answer {
 pub enum Outcome {
     /// With an answer.
     Text {
-        /// The words.
+        /// The text.
         text: String,
-        /// Whether they were cut off at the token limit.
+        /// Whether it was truncated at the token limit.
         truncated: bool,
     },
     /// Without one.
@@ -34,7 +34,7 @@ impl Answer {
     /// A call without an answer.
     pub const FAILED: Self = Self { outcome: Outcome::Failed, tokens: None };
 
-    /// What a response says.
+    /// The answer in a response.
     pub fn of(response: &Response) -> Self {
         let text = response.output.as_deref().and_then(<[_]>::last).map(|message| message.content.clone());
         let truncated = response.finish_reason == Some(FinishReason::Length);
@@ -43,7 +43,7 @@ impl Answer {
     }
 }
 
-/// The answer as a tree of fields; nothing where it is not of the skill's format.
+/// The answer as a tree of fields; `None` if it is not in the skill's format.
 pub(super) fn parse(text: &str, format: OutputFormat, rules: &Matcher<'_>) -> Option<Value> {
     let text = unfenced(text);
     match format {
@@ -52,7 +52,7 @@ pub(super) fn parse(text: &str, format: OutputFormat, rules: &Matcher<'_>) -> Op
     }
 }
 
-/// The text without white space around it, and without a fence where the whole of it is one fenced block.
+/// The text, trimmed, and without the fence if the whole text is one fenced block.
 pub(super) fn unfenced(text: &str) -> &str {
     let text = text.trim_start_matches('\u{feff}').trim();
     let inner = || {
@@ -61,7 +61,7 @@ pub(super) fn unfenced(text: &str) -> &str {
         let fence = &text[..length];
         let is_opening = length >= 3 && !first[length..].contains('`');
         let body = rest.strip_suffix(fence)?;
-        // A fence within ends the block: what stands around it is not one block.
+        // An inner fence ends the block, so the whole is not one block.
         let closes = |line: &str| line.trim().len() >= length && line.trim().bytes().all(|byte| byte == b'`');
         let is_whole = is_opening && (body.is_empty() || body.ends_with('\n')) && !body.lines().any(closes);
         is_whole.then(|| body.trim())

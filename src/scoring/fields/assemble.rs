@@ -1,4 +1,4 @@
-//! From the answers of a model to its entry.
+//! Computes the entry of a model from its answers.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::model::{
 use crate::scoring::stats::cluster_interval;
 use crate::util::schema_check::SchemaCheck;
 
-/// Which rules of scoring are followed; another number wherever the same answers would come to other figures.
+/// The version of the scoring rules; changes whenever the same answers would give other figures.
 pub const SCORER_VERSION: u32 = 2;
 
 /// What was evaluated.
@@ -32,16 +32,16 @@ pub struct Subject<'a> {
     pub dataset_commit: Option<&'a CommitSha>,
     /// The model and its settings.
     pub model: &'a ModelSettings,
-    /// What the model's name stands for, where it is an alias.
+    /// The model behind its name, if that is an alias.
     pub alias_target: Option<&'a str>,
-    /// How often each case was asked.
+    /// How often each case was run.
     pub replicates: Replicates,
 }
 
 /// The answers by case and replicate, which counts from 1.
 pub type Answers = BTreeMap<(String, u32), Answer>;
 
-/// What is the same for all answers of a skill.
+/// What all answers of a skill share.
 pub(super) struct Scorer {
     pub(super) rules: FieldRules,
     format: OutputFormat,
@@ -50,7 +50,7 @@ pub(super) struct Scorer {
 
 impl Scorer {
     pub(super) fn new(skill: &Skill) -> Self {
-        // Sections of markdown are named in lower case.
+        // Section names are in lower case.
         let fold = |(path, rule): &(crate::model::FieldPath, _)| (path.folded(), Clone::clone(rule));
         let rules = match skill.format {
             OutputFormat::Markdown => {
@@ -89,7 +89,7 @@ pub(super) fn entry(subject: &Subject<'_>, answers: &Answers) -> Entry {
     graded_entry(subject, answers, &Verdicts::new())
 }
 
-/// The texts that the model must grade which the rules name, each pair of texts once, by their ids.
+/// The texts that a model must grade according to the rules, each pair once, by id.
 pub fn texts_to_grade(subject: &Subject<'_>, answers: &Answers) -> BTreeMap<String, GradedText> {
     let scorer = Scorer::new(subject.skill);
     let (none, mut sums) = (Verdicts::new(), Sums::default());
@@ -98,8 +98,8 @@ pub fn texts_to_grade(subject: &Subject<'_>, answers: &Answers) -> BTreeMap<Stri
     cases.flat_map(of_case).collect()
 }
 
-/// Sums up all answers of a model. An answer that is not among them counts as a failed call, and a text that a model must grade
-/// and has not graded as wrong.
+/// Sums up all answers of a model. A missing answer counts as a failed call, and an ungraded text as
+/// wrong.
 pub fn graded_entry(subject: &Subject<'_>, answers: &Answers, verdicts: &Verdicts) -> Entry {
     let skill = subject.skill;
     let scorer = Scorer::new(skill);
@@ -160,7 +160,7 @@ pub fn graded_entry(subject: &Subject<'_>, answers: &Answers, verdicts: &Verdict
     entry
 }
 
-/// What is summed up over all calls.
+/// Sums over all calls.
 #[derive(Default)]
 struct Sums {
     calls: Calls,

@@ -1,7 +1,7 @@
-//! The assignment problem: which rows go with which columns so that the sum is lowest.
+//! The assignment problem: match rows to columns at the lowest total cost.
 
-/// The column of each row. There are at most as many rows as columns, and every row gets one. The Hungarian algorithm with
-/// potentials, in time rows² × columns. Ties are always broken alike.
+/// The column of each row. Requires at most as many rows as columns. The Hungarian algorithm with potentials, in time
+/// rows² × columns. Ties are broken deterministically.
 pub(super) fn lowest(rows: usize, columns: usize, cost: impl Fn(usize, usize) -> i128) -> Vec<usize> {
     debug_assert!(rows <= columns, "the caller swaps the sides");
     // Row and column 0 are sentinels.
@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// Tries everything.
+    /// By brute force.
     fn brute(
         rows: usize,
         columns: usize,

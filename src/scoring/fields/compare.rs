@@ -1,4 +1,4 @@
-//! An answer against what is expected: five counts, and those of prose among them.
+//! Compares an answer with the expected one: five counts, and those of prose among them.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashSet};
@@ -12,47 +12,47 @@ use super::reading::{form, is_nothing, number_in, other_currency, plain_text, sa
 use super::{align, pairing};
 use crate::model::{Accuracy, FieldType, Prose, Ratio, Tolerance, folded};
 
-/// Fields, counted.
+/// Counts of fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Expected and equal.
     pub correct: u64,
     /// Expected and different.
     pub incorrect: u64,
-    /// Expected and not there.
+    /// Expected and missing.
     pub missing: u64,
-    /// Not expected and there.
+    /// Not expected but present.
     pub hallucinated: u64,
     /// Expected to be empty, and empty.
     pub correct_absent: u64,
-    /// Those of them where prose is expected.
+    /// The counts where prose is expected.
     pub prose: ProseCounts,
 }
 
-/// Fields where prose is expected, counted.
+/// Counts of fields where prose is expected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProseCounts {
-    /// Near enough.
+    /// Similar enough.
     pub correct: u64,
-    /// Not near enough, or with other facts.
+    /// Not similar enough, or with other facts.
     pub incorrect: u64,
     /// Not there.
     pub missing: u64,
-    /// What they share with the answers, in ten-thousandths, added up.
+    /// Their word overlap with the answers, in ten-thousandths, summed.
     pub overlap: u64,
-    /// The same of those that a model grades. It pairs items of lists, and is in no figure.
+    /// The same for fields that a model grades. It only pairs list items, and is in no figure.
     pub graded_overlap: u64,
 }
 
-/// What a model was asked, for rules that look there.
+/// The input of a case, for rules that refer to it.
 #[derive(Debug)]
 pub(super) struct Case<'i> {
     message: &'i str,
     folded: OnceCell<String>,
     vocabulary: OnceCell<HashSet<String>>,
-    /// What a model that grades decided.
+    /// The verdicts of a grading model.
     verdicts: Option<&'i Verdicts>,
-    /// What it has not decided yet.
+    /// The texts still to be graded.
     undecided: RefCell<BTreeMap<String, GradedText>>,
 }
 
@@ -73,7 +73,7 @@ impl<'i> Case<'i> {
         self
     }
 
-    /// The texts without a verdict, by their ids. Until there is one, they count as wrong.
+    /// The texts without a verdict, by id. Until then they count as wrong.
     pub(super) fn into_undecided(self) -> BTreeMap<String, GradedText> {
         self.undecided.into_inner()
     }
@@ -101,7 +101,7 @@ impl<'i> Case<'i> {
 }
 
 impl Counts {
-    /// What accuracy is a share of.
+    /// The denominator of accuracy.
     pub fn counted(&self) -> u64 {
         self.correct + self.incorrect + self.missing + self.hallucinated
     }
@@ -119,7 +119,7 @@ impl Counts {
         self.prose.graded_overlap += other.prose.graded_overlap;
     }
 
-    /// As an entry has them, without the figures.
+    /// The accuracy of an entry, without the figures.
     pub(super) fn accuracy(&self) -> Accuracy {
         Accuracy {
             score: None,
@@ -153,7 +153,7 @@ pub(super) fn count(expected: &Value, found: &Value, rules: &Matcher<'_>, case: 
     walk.counts
 }
 
-/// The same for a part of an answer that may not be there and whose partner is not settled: no model is asked about it.
+/// The same for a part of an answer that may be absent or unmatched: it is not sent to a grading model.
 pub(super) fn count_item(
     expected: &Value,
     found: Option<&Value>,
@@ -165,12 +165,12 @@ pub(super) fn count_item(
     walk.counts
 }
 
-/// Counts the fields of a case that has no answer: all that should have been there are missing, and nothing is correctly absent.
+/// Counts a case without an answer: all expected fields are missing, and none is correctly absent.
 pub(super) fn count_unanswered(expected: &Value, rules: &Matcher<'_>) -> Counts {
     Counts { correct_absent: 0, ..count_item(expected, None, rules, &Case::new("")) }
 }
 
-/// How many fields there are that are not empty and not ignored. The items of a set are one field each.
+/// The number of fields that are neither empty nor ignored. Each item of a set is one field.
 pub(super) fn present(value: &Value, rules: &Matcher<'_>) -> u64 {
     let here = rules.here();
     if here.is_ignored {
@@ -191,7 +191,7 @@ pub(super) fn present(value: &Value, rules: &Matcher<'_>) -> u64 {
 struct Walk<'c> {
     counts: Counts,
     case: &'c Case<'c>,
-    /// Whether graded texts are as right as their grader says.
+    /// Whether graded texts count as their grader decided.
     is_final: bool,
 }
 
@@ -238,7 +238,7 @@ impl Walk<'_> {
     /// A plain value, or an empty list or mapping.
     fn plain(&mut self, expected: &Value, found: Option<&Value>, rules: &Matcher<'_>, here: Here<'_>) {
         if here.words == Words::Contains && expected.is_array() {
-            // Nothing must be in it, and anything may.
+            // Expected to be empty, but anything is allowed.
             return;
         }
         let is_empty = is_nothing(expected) || expected.is_object() || expected.is_array();
@@ -268,7 +268,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An item of a set that is not there.
+    /// A missing item of a set.
     fn item_missing(&mut self, value: &Value, item: &Matcher<'_>) {
         let missing = present(value, item).min(1);
         self.counts.missing += missing;
@@ -300,7 +300,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Items that belong together, and those that have no partner.
+    /// Items that belong together, and those without a partner.
     fn paired(
         &mut self,
         expected: &[Value],
@@ -321,7 +321,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Items without order, each one field.
+    /// Unordered items, one field each.
     fn set(&mut self, expected: &[Value], found: &[Value], item: &Matcher<'_>, is_closed: bool) {
         let there = |list: &[Value]| -> Vec<Value> {
             list.iter().filter(|value| present(value, item) > 0).cloned().collect()
@@ -347,8 +347,8 @@ impl Walk<'_> {
     }
 }
 
-/// Whether the items of a list are one field each and have no order: a rule says so, or they are plain values and no rule says
-/// anything else. Texts that a model grades are paired first, and then graded.
+/// Whether the items of a list are unordered and one field each: by a rule, or by default if they are plain values. Texts that a
+/// model grades are paired first, then graded.
 pub(super) fn is_set(expected: &[Value], here: Here<'_>, item: Here<'_>) -> bool {
     let is_plain_list = || expected.iter().all(is_plain);
     match here.list {
@@ -360,7 +360,7 @@ pub(super) fn is_set(expected: &[Value], here: Here<'_>, item: Here<'_>) -> bool
     }
 }
 
-/// Which items of two sets are the same.
+/// The equal items of two sets.
 pub(super) fn set_pairs(
     expected: &[Value],
     found: &[Value],
@@ -379,7 +379,7 @@ pub(super) fn is_plain(value: &Value) -> bool {
     !value.is_object() && !value.is_array()
 }
 
-/// How much two texts must share, where prose is expected; nothing where a value is.
+/// The required word overlap where prose is expected; `None` for a plain value.
 pub(super) fn least_overlap(expected: &Value, here: Here<'_>) -> Option<f64> {
     let Value::String(text) = expected else { return None };
     let least = || Some(here.overlap.unwrap_or(prose::LEAST_OVERLAP));
@@ -393,7 +393,7 @@ pub(super) fn least_overlap(expected: &Value, here: Here<'_>) -> Option<f64> {
     }
 }
 
-/// Whether a value is right, and how much of the expected prose it shares.
+/// Whether a value is correct, and the word overlap of its prose.
 struct Judged {
     is_right: bool,
     overlap: Option<Ratio>,
@@ -411,7 +411,7 @@ fn judge(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Ju
     Judged { is_right, overlap: Some(compared.overlap) }
 }
 
-/// The same for values that certainly belong together: where a model grades, it decides.
+/// The same for values that are matched for certain: where a model grades, its verdict counts.
 fn judge_finally(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Judged {
     let judged = judge(expected, found, here, case);
     match (expected, found) {
@@ -424,7 +424,7 @@ fn judge_finally(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_
     }
 }
 
-/// Whether an answer is right where prose is expected; nothing where a value is.
+/// Whether an answer is correct where prose is expected; `None` for a plain value.
 pub(super) fn is_right_prose(
     expected: &Value,
     found: &Value,
@@ -439,7 +439,7 @@ fn overlap_of(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) 
     judge(expected, found, here, case).overlap
 }
 
-/// Whether a value is what was expected, by the rules for it.
+/// Whether a value matches the expected one under its rules.
 fn is_right(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> bool {
     if found.is_object() || found.is_array() {
         return false;
@@ -462,12 +462,12 @@ fn is_near(expected: f64, found: f64, tolerance: Tolerance) -> bool {
         Tolerance::Absolute(most) => most,
         Tolerance::Relative(share) => share * expected.abs(),
     };
-    // 0.8 and 0.75 are 0.05 apart, whatever binary fractions say. What they add are a few units in the last place, never more.
+    // 0.8 and 0.75 are 0.05 apart, despite binary rounding, which adds only a few units in the last place.
     let slack = 4.0 * f64::EPSILON * expected.abs().max(found.abs()).max(most);
     (expected - found).abs() <= most + slack
 }
 
-/// What tells an item of a list apart.
+/// The key of a list item.
 pub(super) fn key_form(value: &Value, fields: &[String], item: &Matcher<'_>) -> String {
     let part = |field: &String| {
         let kind = item.key(field).here().kind;
@@ -476,7 +476,7 @@ pub(super) fn key_form(value: &Value, fields: &[String], item: &Matcher<'_>) -> 
             plain => form(plain, kind),
         })
     };
-    // What is no mapping has no key, and goes with its like in the order in which they stand.
+    // An item that is not a mapping has no key, and is matched in order.
     let mark = if value.is_object() { "o" } else { "-" };
     fields.iter().fold(mark.to_owned(), |key, field| {
         let part = part(field);
@@ -494,7 +494,7 @@ pub(super) fn same_key(a: &Value, b: &Value, fields: &[String], item: &Matcher<'
     })
 }
 
-/// One text for each meaning of a value, with all that is in it; the order of keys does not matter.
+/// One text per meaning of a value and everything in it; key order does not matter.
 pub(super) fn whole_form(value: &Value, rules: &Matcher<'_>) -> String {
     let here = rules.here();
     match value {

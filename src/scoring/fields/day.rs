@@ -1,25 +1,25 @@
-//! Days and moments in texts. What could be two days is none.
+//! Days and times in texts. An ambiguous day is not a day.
 
 use jiff::Timestamp;
 use jiff::civil::{Date, DateTime};
 
 use crate::scoring::dates::LONG_MONTHS;
 
-/// A point in time as a text names it.
+/// A point in time in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Moment {
     /// A day.
     Day(Date),
-    /// A day and a time, nobody says where.
+    /// A day and a time, without a zone.
     Local(DateTime),
     /// A moment.
     Instant(Timestamp),
 }
 
-/// How `01/02/2026` is meant.
+/// The order of `01/02/2026`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Nobody knows.
+    /// Unknown.
     Unknown,
     /// The month first.
     MonthFirst,
@@ -27,10 +27,10 @@ pub(super) enum Order {
     DayFirst,
 }
 
-/// What a text names, if it names a day or a moment and nothing else.
+/// The day or time in a text that contains nothing else.
 pub(super) fn moment(text: &str, order: Order) -> Option<Moment> {
     let text = text.trim();
-    // No form is longer.
+    // No format is longer.
     if !(6..=40).contains(&text.len()) || !text.is_ascii() {
         return None;
     }
@@ -49,7 +49,7 @@ pub(super) fn moment(text: &str, order: Order) -> Option<Moment> {
     text.parse::<DateTime>().ok().map(Moment::Local)
 }
 
-/// The day that a text names; of a moment, the day as it is written.
+/// The day in a text; of a timestamp, the day as written.
 pub(super) fn written_day(text: &str, order: Order) -> Option<Date> {
     match moment(text, order)? {
         Moment::Day(day) => Some(day),
@@ -75,7 +75,7 @@ fn numbered(text: &str, order: Order) -> Option<Date> {
     }
     let (a, b, year) = (number(first, 1..=2)?, number(second, 1..=2)?, number(third, 4..=4)?);
     match (separator, order) {
-        // Where days are written with dots the day comes first.
+        // With dots, the day comes first.
         ('.', _) | (_, Order::DayFirst) => on(year, b, a),
         (_, Order::MonthFirst) => on(year, a, b),
         _ if a > 12 => on(year, b, a),

@@ -1,6 +1,6 @@
-//! Numbers as they are written, without the errors of binary fractions and without limits of size.
+//! Decimal numbers as written, without binary rounding and size limits.
 
-/// A number: its digits without zeros around them, and the power of ten that they are multiplied with.
+/// A number: its digits without surrounding zeros, and the power of ten to multiply by.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Decimal {
     is_negative: bool,
@@ -8,10 +8,10 @@ pub(super) struct Decimal {
     power: i64,
 }
 
-/// Which texts are numbers.
+/// Whether leading zeros are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Zeros {
-    /// `007` is not a number: it is somebody's name for something.
+    /// `007` is not a number but an identifier.
     Refused,
     /// `007` is 7.
     Allowed,
@@ -29,7 +29,7 @@ impl Decimal {
         Self::of_parts(is_negative, whole, fraction, power)
     }
 
-    /// A number as people write it: `1234.5`, `1,234.50`, `-7`. A comma is only a separator of thousands.
+    /// A number as written by people: `1234.5`, `1,234.50`, `-7`. A comma is only a thousands separator.
     pub(super) fn of_text(text: &str, zeros: Zeros) -> Option<Self> {
         let (is_negative, text) = signed(text.trim());
         let (whole, fraction) = match text.split_once('.') {
@@ -67,7 +67,7 @@ impl Decimal {
         self.text().parse().unwrap_or(f64::NAN)
     }
 
-    /// One text for each number.
+    /// The canonical text of the number.
     pub(super) fn text(&self) -> String {
         let sign = if self.is_negative { "-" } else { "" };
         let digits = if self.digits.is_empty() { "0" } else { &self.digits };
@@ -82,7 +82,7 @@ fn signed(text: &str) -> (bool, &str) {
     }
 }
 
-/// Digits, or digits in groups of three; nothing where it is neither.
+/// Digits, or digits in groups of three; `None` otherwise.
 fn without_separators(text: &str) -> Option<String> {
     let is_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
     let mut groups = text.split(',');

@@ -1,5 +1,5 @@
-//! The fields of all answers of a model, one by one: what the page of a case shows. The walk pairs and judges as `compare` does,
-//! field by field.
+//! All fields of a model's answers, for the page of a case. It pairs and judges as `compare` does, field by
+//! field.
 
 use std::collections::HashMap;
 
@@ -15,12 +15,12 @@ use crate::config::SkillCase;
 use crate::model::{CallOutcome, CaseDetails, FieldAnswer, FieldDetails, FieldVerdict};
 use crate::util::truncate::truncate;
 
-/// How much of a value is kept.
+/// The longest value that is kept.
 const LONGEST_VALUE: usize = 300;
-/// The different answers to a field that are kept.
+/// How many different answers to a field are kept.
 const MOST_ANSWERS: usize = 8;
 
-/// The fields of all cases, at most so many each. Values are cut off; secrets were redacted when the responses were stored.
+/// The fields of all cases, up to a number each. Values are truncated; secrets were redacted when the responses were stored.
 pub fn details(
     subject: &Subject<'_>,
     answers: &Answers,
@@ -61,7 +61,7 @@ fn of_case(
     CaseDetails { case: case.id.clone(), calls, fields, left_out }
 }
 
-/// The fields in the order in which they were seen.
+/// The fields in order of appearance.
 #[derive(Default)]
 struct Fields {
     places: HashMap<(String, bool), usize>,
@@ -71,7 +71,7 @@ struct Fields {
 struct Field {
     path: String,
     expected: Option<String>,
-    /// What tells answers apart, the first of each, and how often it came.
+    /// The key of each distinct answer, its first occurrence, and its count.
     answers: Vec<(String, FieldAnswer)>,
 }
 
@@ -97,14 +97,14 @@ impl Fields {
         }
     }
 
-    /// Expected fields first; and how many have no room.
+    /// Expected fields first; also returns the number of fields left out.
     fn finish(mut self, most: usize) -> (Vec<FieldDetails>, u64) {
         self.seen.sort_by_key(|field| field.expected.is_none());
         let left_out = self.seen.len().saturating_sub(most) as u64;
         let field = |Field { path, expected, mut answers }: Field| {
             answers.sort_by_key(|(_, answer)| std::cmp::Reverse(answer.times));
             let mut kept: Vec<FieldAnswer> = answers.into_iter().map(|(_, answer)| answer).collect();
-            // The rest stays countable.
+            // Keep counting the rest.
             for rest in kept.split_off(kept.len().min(MOST_ANSWERS)) {
                 let other = |answer: &&mut FieldAnswer| {
                     answer.verdict == rest.verdict && answer.value.as_deref() == Some("…")
@@ -181,7 +181,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A plain value, or an empty list or mapping: what `compare` counts it as.
+    /// A plain value, or an empty list or mapping, as counted by `compare`.
     fn plain(&mut self, path: &str, expected: &Value, found: Option<&Value>, rules: &Matcher<'_>) {
         let counts = match found {
             Some(found) => compare::count(expected, found, rules, self.case),
@@ -202,7 +202,7 @@ impl Walk<'_> {
         self.fields.add(path, is_expected.then_some(expected), found, meaning, verdict);
     }
 
-    /// Something that is not expected.
+    /// A value that is not expected.
     fn extra(&mut self, path: &str, found: &Value, rules: &Matcher<'_>) {
         if present(found, rules) > 0 {
             let meaning = whole_form(found, rules);
@@ -210,7 +210,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An item of a set, which is there or not.
+    /// An item of a set, present or not.
     fn set_item(&mut self, path: &str, expected: &Value, found: Option<&Value>, item: &Matcher<'_>) {
         if present(expected, item) > 0 {
             let verdict = if found.is_some() { FieldVerdict::Correct } else { FieldVerdict::Missing };

@@ -1,4 +1,4 @@
-//! Which fields of a skill are compared by a default that may not be meant, and whether the rules do what they should.
+//! Finds fields of a skill whose default comparison may be unintended, and checks that its rules work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,20 @@ use crate::model::Ratio;
 /// A field whose default is doubtful.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Doubt {
-    /// Where, as `scoring.yaml` writes it.
+    /// Its path in `scoring.yaml` syntax.
     pub path: String,
-    /// What makes it doubtful.
+    /// The reason.
     pub kind: DoubtKind,
-    /// What a rule could say.
+    /// A rule that would help.
     pub proposal: Proposal,
 }
 
-/// What makes a field doubtful.
+/// Why a field is doubtful.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DoubtKind {
-    /// Long text, compared by its words.
+    /// Long text, compared word by word.
     Prose,
-    /// Objects that no key tells apart.
+    /// A list of objects without a key.
     UnkeyedList,
     /// Values of several types.
     MixedTypes,
@@ -40,36 +40,36 @@ pub enum Proposal {
     Overlap,
     /// `key: <path>: [<field>]`.
     Key(String),
-    /// `set: <path>`, where no field tells the items apart.
+    /// `set: <path>`, if no field identifies the items.
     Set,
     /// `types: <path>: <type>`.
     Type(&'static str),
 }
 
-/// How answers that are right score. Each should be all.
+/// How correct answers score. Each should be 100 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checks {
     /// The expected answer itself.
     pub expected: Ratio,
-    /// With every list that has no order in another order.
+    /// With every unordered list permuted.
     pub permuted: Ratio,
     /// With the halves of every prose text swapped.
     pub reworded: Ratio,
 }
 
-/// What was seen at a path.
+/// The values at a path.
 #[derive(Default)]
 struct Seen {
     types: BTreeSet<&'static str>,
     is_prose: bool,
     is_ruled: bool,
-    /// For lists of objects: the fields that have another value in every item, in every list.
+    /// For lists of objects: the fields that differ in every item, in every list.
     keys: Option<BTreeSet<String>>,
     /// All values as text are numbers.
     is_number: bool,
 }
 
-/// The doubts of a skill, by path, and how its own answers score.
+/// The doubts of a skill, by path, and how its own expected answers score.
 pub fn lint(skill: &Skill) -> (Vec<Doubt>, Checks) {
     let scorer = Scorer::new(skill);
     let rules = Matcher::new(&scorer.rules);
@@ -87,7 +87,7 @@ pub fn lint(skill: &Skill) -> (Vec<Doubt>, Checks) {
     }
     let [expected, permuted, reworded] =
         shares.map(|(right, all)| Ratio::of(right, all).unwrap_or(Ratio::WHOLE));
-    // The parts of markdown have rules of their own.
+    // Parts of markdown have their own rules.
     let doubts = if skill.format == OutputFormat::Markdown { Vec::new() } else { doubts(seen) };
     (doubts, Checks { expected, permuted, reworded })
 }
@@ -155,7 +155,7 @@ fn look(value: &Value, path: &str, rules: &Matcher<'_>, all: &mut BTreeMap<Strin
     }
 }
 
-/// The fields by which all items differ.
+/// The fields in which all items differ.
 fn keys(items: &[Value]) -> BTreeSet<String> {
     let Some(Value::Object(first)) = items.first() else { return BTreeSet::new() };
     let tells_apart = |field: &&String| {
@@ -171,7 +171,7 @@ fn keys(items: &[Value]) -> BTreeSet<String> {
     first.keys().filter(tells_apart).cloned().collect()
 }
 
-/// The same with lists the other way round, where their order does not matter.
+/// The same with unordered lists reversed.
 fn permuted(value: &Value, rules: &Matcher<'_>) -> Value {
     let here = rules.here();
     match value {

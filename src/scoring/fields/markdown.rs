@@ -1,8 +1,8 @@
 //! Markdown as a tree of fields, so that it is compared like JSON.
 //!
-//! A section is a mapping: `#` says that it is there, `labels` has its lines such as `**Outcome:** allowable`, `items` its
-//! checklist with what is ticked, `bullets` its other points that name a number or a name, `rows` those of its tables, `sections` what
-//! is below it, and `text` the words. Words count only where a rule names them: two good texts are seldom equal.
+//! A section is a mapping: `#` marks its presence, `labels` has its lines such as `**Outcome:** allowable`, `items` its checklist
+//! with the state of each item, `bullets` its other points that contain a number or a name, `rows` those of its tables, `sections`
+//! its subsections, and `text` the words. Words count only where a rule names them: two good texts are rarely equal.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ use super::matcher::Matcher;
 use super::prose;
 use crate::model::{FieldPath, FieldRule, FieldType, folded};
 
-/// How the parts of a section are compared where no rule says it.
+/// How the parts of a section are compared by default.
 pub(super) fn default_rules() -> impl Iterator<Item = (FieldPath, FieldRule)> {
     let rules = [
         ("**.bullets[]", FieldType::Prose),
@@ -20,7 +20,7 @@ pub(super) fn default_rules() -> impl Iterator<Item = (FieldPath, FieldRule)> {
     rules.into_iter().filter_map(|(path, kind)| Some((path.parse().ok()?, FieldRule::Type(kind))))
 }
 
-/// The tree of a text; words that no rule names are left out.
+/// The tree of a text, without words that no rule names.
 pub(super) fn tree(text: &str, rules: &Matcher<'_>) -> Value {
     let mut root = read(text).into_value(false);
     prune(&mut root, rules);
@@ -69,13 +69,13 @@ impl Section {
         Value::Object(map)
     }
 
-    /// The section at a path of places.
+    /// The section at a path of positions.
     fn at(&mut self, path: &[usize]) -> &mut Self {
         path.iter().fold(self, |section, place| &mut section.sections[*place].1)
     }
 }
 
-/// What is said twice under one name gets a number.
+/// Adds a number to a name that is already used.
 fn insert(map: &mut Map<String, Value>, name: String, value: Value) {
     if !map.contains_key(&name) {
         map.insert(name, value);
@@ -90,10 +90,10 @@ fn insert(map: &mut Map<String, Value>, name: String, value: Value) {
 
 fn read(text: &str) -> Section {
     let mut root = Section::default();
-    // The open sections: their levels and their places.
+    // The open sections: their levels and positions.
     let (mut levels, mut path): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     let mut fence: Option<(char, usize)> = None;
-    // The names of the columns, while a table is open.
+    // The column names, inside a table.
     let mut columns: Option<Vec<String>> = None;
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -153,20 +153,20 @@ fn read(text: &str) -> Section {
     root
 }
 
-/// The cells of a line of a table.
+/// The cells of a table row.
 fn cells(line: &str) -> Option<Vec<&str>> {
     let inner = line.strip_prefix('|')?;
     let inner = inner.strip_suffix('|').unwrap_or(inner);
     Some(inner.split('|').map(str::trim).collect())
 }
 
-/// `|---|:--:|`, below the names of the columns.
+/// `|---|:--:|`, below the column names.
 fn is_separator(line: &str) -> bool {
     let is_rule = |cell: &str| cell.contains('-') && cell.bytes().all(|byte| matches!(byte, b'-' | b':'));
     cells(line).is_some_and(|cells| cells.into_iter().all(is_rule))
 }
 
-/// A line of a table by the names of its columns.
+/// A table row by column names.
 fn row(columns: &[String], cells: &[&str]) -> Value {
     let mut row = Map::new();
     for (place, cell) in cells.iter().enumerate() {
@@ -185,7 +185,7 @@ fn heading(line: &str) -> Option<(usize, &str)> {
     legal.then(|| (level, title.trim().trim_end_matches('#').trim_end()))
 }
 
-/// What stands in an item of a list.
+/// The content of a list item.
 fn list_item(line: &str) -> Option<&str> {
     if let Some(rest) = line.strip_prefix(['-', '*', '+']) {
         return rest.starts_with([' ', '\t']).then(|| rest.trim_start());
@@ -195,7 +195,7 @@ fn list_item(line: &str) -> Option<&str> {
     ((1..=9).contains(&digits) && rest.starts_with([' ', '\t'])).then(|| rest.trim_start())
 }
 
-/// Whether an item of a checklist is ticked, and what it is.
+/// The state and the content of a checklist item.
 fn checkbox(content: &str) -> Option<(bool, &str)> {
     let rest = content.strip_prefix('[')?;
     let mark = rest.chars().next()?;
@@ -219,18 +219,18 @@ fn label(content: &str) -> Option<(&str, &str)> {
     (!label.trim().is_empty()).then(|| (label.trim(), value.trim()))
 }
 
-/// The text without what makes it bold, slanted or code.
+/// The text without emphasis and code markers.
 fn unmarked(text: &str) -> String {
     text.replace("**", "").replace("__", "").replace('`', "")
 }
 
-/// A title, a label or an item, by which it is found.
+/// The key of a title, a label or an item.
 fn name(text: &str) -> String {
     let folded = folded(&unmarked(text));
     folded.trim_end_matches(['.', ':', ';', ' ']).to_owned()
 }
 
-/// Leaves the words out that no rule names.
+/// Removes the words that no rule names.
 fn prune(section: &mut Value, rules: &Matcher<'_>) {
     let Some(map) = section.as_object_mut() else { return };
     if !rules.key("text").here().is_ruled {

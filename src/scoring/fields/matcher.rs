@@ -1,53 +1,53 @@
-//! Which rules are for a field, followed step by step down an answer.
+//! Finds the rules of a field, step by step down an answer.
 
 use crate::model::{FieldPath, FieldRule, FieldRules, FieldType, PathStep, Tolerance};
 
-/// The rules of a skill and how far each of them has come at one place.
+/// The rules of a skill, and how far each has matched at one place.
 #[derive(Debug, Clone)]
 pub(super) struct Matcher<'r> {
     rules: &'r [(FieldPath, FieldRule)],
-    /// Which rule, and how many of its steps are behind.
+    /// The rule, and the number of its steps that have matched.
     states: Vec<(usize, usize)>,
 }
 
-/// What is to be done at a place.
+/// What the rules require at a place.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Here<'r> {
     pub(super) is_ignored: bool,
     pub(super) is_ruled: bool,
     pub(super) kind: Option<FieldType>,
     pub(super) tolerance: Option<Tolerance>,
-    /// How much prose must share, where a rule says it.
+    /// The required word overlap of prose, if a rule sets it.
     pub(super) overlap: Option<f64>,
-    /// Whether a model decides what is right.
+    /// Whether a model grades it.
     pub(super) is_graded: bool,
     pub(super) words: Words,
     pub(super) list: List<'r>,
 }
 
-/// When words are right.
+/// When text is correct.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Words {
-    /// They mean the same.
+    /// It means the same.
     #[default]
     Same,
-    /// The expected ones are in them.
+    /// It contains the expected text.
     Contains,
-    /// They are in the input.
+    /// It is in the input.
     InInput,
 }
 
 /// How a list is compared.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) enum List<'r> {
-    /// Plain values as a set, others by what agrees best.
+    /// Plain values as a set, others by best match.
     #[default]
     Best,
-    /// Place by place.
+    /// By position.
     Order,
-    /// Without order.
+    /// Unordered.
     Set,
-    /// By what tells items apart.
+    /// By the fields that identify an item.
     Key(&'r [String]),
 }
 
@@ -87,7 +87,7 @@ impl<'r> Matcher<'r> {
         next
     }
 
-    /// A rule comes to a step; `**` may also be no step at all.
+    /// Advances a rule to a step; `**` may also match no step.
     fn enter(&mut self, rule: usize, place: usize) {
         if self.states.contains(&(rule, place)) {
             return;
@@ -98,7 +98,7 @@ impl<'r> Matcher<'r> {
         }
     }
 
-    /// What the rules that end here say; of two that do not go together, the one that was written first.
+    /// The rules that end here; if two conflict, the first one wins.
     pub(super) fn here(&self) -> Here<'r> {
         let mut here = Here::default();
         let mut list = None;

@@ -1,10 +1,10 @@
-//! The answers of a skill, field by field: five counts, and an entry of the leaderboard. `docs/scoring.md` tells the rules.
+//! Scores the answers of a skill, field by field: five counts, and a leaderboard entry. `docs/scoring.md` has the rules.
 //!
-//! `answer` is what a model said and how it is read, markdown through `markdown` as a tree like JSON. `compare` counts the fields
-//! of one answer and `agreement` holds replicates against each other; both follow the skill's rules by `matcher`, know by
-//! `reading` (with `decimal` and `day`) when two values mean the same, by `prose` when two texts do, and by `pairing` and `align`
-//! (with `assignment`) which items of lists belong together. `grader` is what a model is asked that grades prose. `assemble` sums all of it up, `details` lists the fields one by one,
-//! and `lint` finds the fields whose default may not be meant.
+//! `answer` is a model's answer and how it is parsed; `markdown` turns markdown into a tree like JSON. `compare` counts the fields
+//! of one answer and `agreement` compares replicates; both find the skill's rules with `matcher`. `reading` (with `decimal` and
+//! `day`) decides when two values mean the same, `prose` when two texts do, and `pairing` and `align` (with `assignment`) which list
+//! items belong together. `grader` is the prompt of a model that grades prose. `assemble` computes the entry, `details` lists the fields,
+//! and `lint` finds fields whose default may be unintended.
 
 mod agreement;
 mod align;

@@ -1,12 +1,12 @@
-//! Which items of two lists belong together, where their order says nothing.
+//! Matches the items of two unordered lists.
 
 use std::collections::HashMap;
 
-/// Above, items are paired by their forms alone.
+/// Above this, items are matched only by form.
 const MOST_COMPARED: usize = 250_000;
 
-/// Pairs of an expected and a found item, each in one pair at most: first those of one form, in the order in which they stand,
-/// then as many of the rest as are the same.
+/// Pairs of an expected and a found item, each used once: first items of equal form, in order, then as many of the rest as
+/// are equal.
 pub(super) fn pairs(
     expected: &[String],
     found: &[String],
@@ -35,7 +35,7 @@ pub(super) fn pairs(
     pairs
 }
 
-/// The largest set of pairs, by paths that free an item by finding another for its partner.
+/// A maximum matching, by augmenting paths.
 fn most_pairs(open: &[usize], rest: &[usize], same: impl Fn(usize, usize) -> bool) -> Vec<(usize, usize)> {
     let fits: Vec<Vec<usize>> = open
         .iter()
@@ -56,7 +56,7 @@ fn free(
     seen: &mut [bool],
     depth: usize,
 ) -> bool {
-    // Longer paths than this are not worth the stack.
+    // Bound the recursion.
     if depth > 200 {
         return false;
     }

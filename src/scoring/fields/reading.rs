@@ -1,7 +1,7 @@
-//! What a value means, and when two values mean the same.
+//! The meaning of a value, and when two values mean the same.
 //!
-//! Both sides are read alike and conservatively: a text becomes a number, an amount, a share or a day only where it can be nothing
-//! else, and two texts of plain digits stay texts, for `47.070` and `1.10` are names as often as numbers.
+//! Both sides are read the same, conservative way: a text becomes a number, an amount, a percentage or a day only if it cannot be
+//! anything else, and two texts of plain digits stay texts, because `47.070` and `1.10` are often identifiers.
 
 use serde_json::Value;
 
@@ -9,16 +9,16 @@ use super::day::{self, Moment, Order};
 use super::decimal::{Decimal, Zeros};
 use crate::model::{FieldType, folded};
 
-/// Currencies by their signs.
+/// Currencies by symbol.
 const SIGNS: [(&str, &str); 6] =
     [("US$", "USD"), ("$", "USD"), ("€", "EUR"), ("£", "GBP"), ("¥", "JPY"), ("₹", "INR")];
-/// The codes that are known.
+/// The known codes.
 pub(super) const CODES: [&str; 16] = [
     "USD", "EUR", "GBP", "JPY", "INR", "CHF", "CAD", "AUD", "NZD", "CNY", "SEK", "NOK", "DKK", "PLN", "MXN",
     "BRL",
 ];
 
-/// Whether there is nothing: `null`, or a text of white space. Lists and mappings are looked into elsewhere.
+/// Whether a value is empty: `null`, or only white space. Lists and mappings are handled elsewhere.
 pub(super) fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -45,7 +45,7 @@ pub(super) fn same(a: &Value, b: &Value, kind: Option<FieldType>) -> bool {
     }
 }
 
-/// One text for each meaning of a plain value; two values of one form are the same.
+/// The canonical text of a plain value; two values of equal form mean the same.
 pub(super) fn form(value: &Value, kind: Option<FieldType>) -> String {
     let text = || format!("t:{}", folded(&plain_text(value)));
     match kind {
@@ -64,7 +64,7 @@ pub(super) fn form(value: &Value, kind: Option<FieldType>) -> String {
             read_number(value).map_or_else(text, |number| format!("n:{}", number.text()))
         }
         Some(FieldType::Money) => match money(&plain_text(value), Zeros::Allowed) {
-            // The field is an amount: whether its currency is written or not does not matter.
+            // The field is an amount: its currency is optional.
             Some((_, amount)) => format!("m:{}", amount.text()),
             None => text(),
         },
@@ -84,7 +84,7 @@ pub(super) fn form(value: &Value, kind: Option<FieldType>) -> String {
     }
 }
 
-/// Whether two amounts name two currencies.
+/// Whether two amounts have different currencies.
 pub(super) fn other_currency(a: &Value, b: &Value, kind: Option<FieldType>) -> bool {
     if kind != Some(FieldType::Money) {
         return false;
@@ -94,7 +94,7 @@ pub(super) fn other_currency(a: &Value, b: &Value, kind: Option<FieldType>) -> b
     matches!((currency(a), currency(b)), (Some(a), Some(b)) if a != b)
 }
 
-/// The number that a value is, in a field that is known to hold one.
+/// The number in a field that is known to hold one.
 pub(super) fn number_in(value: &Value, kind: Option<FieldType>) -> Option<f64> {
     let decimal = match kind {
         Some(FieldType::Money) => money(&plain_text(value), Zeros::Allowed).map(|(_, amount)| amount),
@@ -104,7 +104,7 @@ pub(super) fn number_in(value: &Value, kind: Option<FieldType>) -> Option<f64> {
     decimal.map(|number| number.as_f64()).filter(|number| number.is_finite())
 }
 
-/// The value as people would write it.
+/// The value as plain text.
 pub(super) fn plain_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -126,7 +126,7 @@ fn read_number(value: &Value) -> Option<Decimal> {
     }
 }
 
-/// What a text is by its form alone.
+/// The type of a text, by its form alone.
 fn by_form(text: &str) -> Option<String> {
     if text.len() > 60 {
         return None;
@@ -159,7 +159,7 @@ fn percent(text: &str) -> Option<Decimal> {
     Decimal::of_text(number.trim_end(), Zeros::Refused)
 }
 
-/// An amount and its currency, if it has one: `$1,234.50`, `USD 5`, `5 EUR`, `-$3`. `$1.2M` is read by nobody.
+/// An amount and its currency, if it has one: `$1,234.50`, `USD 5`, `5 EUR`, `-$3`. Not `$1.2M`.
 fn money(text: &str, zeros: Zeros) -> Option<(Option<&'static str>, Decimal)> {
     let text = text.trim();
     let (sign, rest) = match text.strip_prefix(['-', '\u{2212}']) {

@@ -1,4 +1,4 @@
-//! The rules of `docs/scoring.md`, executed; and properties of any answer.
+//! Runs the rules of `docs/scoring.md`, and checks properties of any answer.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -242,7 +242,7 @@ fn cases_calculated_by_hand() {
             json!({"a": "-110", "b": 1.0001}),
             [1, 1, 0, 0, 0],
         ),
-        // Large numbers: off by one is wrong; small ones: binary fractions do no harm.
+        // Large numbers: off by one is wrong; small ones: binary rounding does not matter.
         (
             &json!({"tolerance": {"a": 1, "b": 1, "c": 0, "d": 0.05, "e": "1%"}}),
             json!({"a": 3_000_000_000_u64, "b": 3_000_000_000_u64, "c": 123_456_789_012_u64, "d": 0.8, "e": 700}),
@@ -378,7 +378,7 @@ fn a_million_leaves_cost_little() {
     }
     answer.push_str("]}");
     let skill = skill("json_object", &rules, &expected.to_string(), "input");
-    // If the work were not linear in the leaves, this test would not end.
+    // With nonlinear work, this test would not finish.
     let found = score_case(&skill, &answer);
     assert_eq!((found.n_correct, found.n_missing, found.n_hallucinated), (2, 1, 999_998));
 }

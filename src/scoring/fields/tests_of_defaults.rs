@@ -89,7 +89,7 @@ fn leaves(value: &Value, at: String, found: &mut Vec<String>) {
     }
 }
 
-/// What a model could get wrong of a value.
+/// Ways in which a model could get a value wrong.
 fn changes(value: &Value) -> Vec<Value> {
     match value {
         Value::Null => vec![json!("something")],
@@ -97,7 +97,7 @@ fn changes(value: &Value) -> Vec<Value> {
         Value::Number(number) => vec![json!(number.as_f64().unwrap() + 1.0), Value::Null],
         Value::String(text) => {
             let mut changes =
-                vec![Value::Null, json!("Something else that nobody wrote in the whole report, ever.")];
+                vec![Value::Null, json!("Something that is nowhere in the whole report, ever.")];
             let digit = text.find(|c: char| c.is_ascii_digit());
             changes.extend(digit.map(|at| json!(format!("{}9{}", &text[..at], &text[at..]))));
             if let Some(name) = text.split(' ').skip(1).find(|word| word.starts_with(char::is_uppercase)) {
@@ -146,7 +146,7 @@ fn tree(random: &mut fastrand::Rng, depth: u8) -> Value {
     }
 }
 
-/// The same tree with a few leaves changed and its lists in another order.
+/// The same tree with a few leaves changed and its lists reordered.
 fn varied(value: &Value, random: &mut fastrand::Rng) -> Value {
     match value {
         Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), varied(value, random))).collect(),

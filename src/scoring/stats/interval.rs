@@ -5,11 +5,11 @@ use crate::model::Ratio;
 use super::{Z95, length, mean, standard_error};
 
 const RESAMPLES: usize = 2000;
-/// Above, the normal distribution says the same in no time.
+/// Above this, the normal distribution gives the same result faster.
 const MOST_RESAMPLED: usize = 10_000;
 
-/// The interval of Wilson for a share of `n` observations; it stays within 0 and 1 and is honest at both ends. `n` need not
-/// be whole: tries of one test are worth less than tries of different tests.
+/// Wilson's interval for a share of `n` observations; it stays within 0 and 1. `n` may be fractional: trials of one test are
+/// worth less than trials of different tests.
 pub(in crate::scoring) fn wilson_interval(share: f64, n: f64) -> [f64; 2] {
     if n <= 0.0 {
         return [0.0, 1.0];
@@ -21,7 +21,7 @@ pub(in crate::scoring) fn wilson_interval(share: f64, n: f64) -> [f64; 2] {
     [(centre - half).max(0.0), (centre + half).min(1.0)]
 }
 
-/// The interval of a mean by the bootstrap: what the means of samples, drawn from the values with putting back, lie within.
+/// The bootstrap interval of a mean: resamples the values with replacement.
 pub(in crate::scoring) fn bootstrap_interval(values: &[f64], seed: u64) -> Option<[f64; 2]> {
     let error = standard_error(values)?;
     if values.len() > MOST_RESAMPLED {
@@ -39,8 +39,8 @@ pub(in crate::scoring) fn bootstrap_interval(values: &[f64], seed: u64) -> Optio
     Some([means[RESAMPLES / 40], means[RESAMPLES - 1 - RESAMPLES / 40]])
 }
 
-/// The interval of a share of all parts of several clusters, by drawing whole clusters: `part` of `whole` for each. It always has
-/// the share itself in it. Nothing can be said of one cluster.
+/// The interval of a share over several clusters, by resampling whole clusters: `part` of `whole` for each. It always contains
+/// the share. `None` for a single cluster.
 pub(in crate::scoring) fn cluster_interval(clusters: &[(u64, u64)], seed: u64) -> Option<[Ratio; 2]> {
     let clusters: Vec<(u64, u64)> = clusters.iter().filter(|(_, whole)| *whole > 0).copied().collect();
     if clusters.len() < 2 {
@@ -53,7 +53,7 @@ pub(in crate::scoring) fn cluster_interval(clusters: &[(u64, u64)], seed: u64) -
     let mut shares: Vec<(u64, u64)> = (0..RESAMPLES)
         .map(|_| (0..clusters.len()).map(|_| clusters[random.usize(..clusters.len())]).fold((0, 0), sum))
         .collect();
-    // Whole numbers all the way: the same on every machine.
+    // Integers only, for the same result on every machine.
     shares.sort_by_key(|(part, whole)| Ratio::of(*part, *whole));
     let at = |place: usize| Ratio::of(shares[place].0, shares[place].1);
     let (low, high) = (at(RESAMPLES / 40)?, at(RESAMPLES - 1 - RESAMPLES / 40)?);

@@ -1,5 +1,5 @@
-//! The formulas: means and their errors here, intervals in `interval`, chances over several tries in `tries`, and the tests
-//! of whether a difference is more than chance in `paired`.
+//! The formulas: means and their errors here, intervals in `interval`, pass probabilities in `tries`, and paired significance
+//! tests in `paired`.
 
 mod interval;
 mod paired;
@@ -25,12 +25,12 @@ pub(super) fn length(count: usize) -> f64 {
     number(count as u64)
 }
 
-/// The mean; 0 of nothing.
+/// The mean; 0 if empty.
 pub(super) fn mean(values: &[f64]) -> f64 {
     if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / length(values.len()) }
 }
 
-/// The standard error of the mean; nothing can be said of one value.
+/// The standard error of the mean; `None` for one value.
 pub(super) fn standard_error(values: &[f64]) -> Option<f64> {
     if values.len() < 2 {
         return None;
@@ -40,7 +40,7 @@ pub(super) fn standard_error(values: &[f64]) -> Option<f64> {
     Some((squares / (length(values.len()) - 1.0) / length(values.len())).sqrt())
 }
 
-/// Six digits are enough for a figure, and the same on every machine.
+/// Rounds to six digits, for the same result on every machine.
 pub(super) fn rounded(value: f64) -> f64 {
     // Adding zero makes a negative zero positive.
     (value * 1e6).round() / 1e6 + 0.0

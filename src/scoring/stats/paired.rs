@@ -1,29 +1,29 @@
-//! Whether a difference between pairs is more than chance, in either direction.
+//! Whether a difference between pairs is significant, in either direction.
 
 use super::number;
 
-/// Fewer pairs that differ are counted exactly; the middle p would reject too often.
+/// With fewer differing pairs the exact test is used; the mid-p test would reject too often.
 const FEWEST_FOR_MIDDLE: u64 = 10;
-/// So many differences are tried in all ways.
+/// Up to this many differences, all sign combinations are enumerated.
 const MOST_ENUMERATED: usize = 12;
 
-/// The chances of a difference at least as large as the one seen, between equal systems.
+/// The probability, for equal systems, of a difference at least as large as the observed one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(in crate::scoring) struct Chance {
     /// Downwards.
     pub(in crate::scoring) worse: f64,
     /// Upwards.
     pub(in crate::scoring) better: f64,
-    /// How it was found.
+    /// The test that was used.
     pub(in crate::scoring) method: &'static str,
 }
 
-/// `McNemar`'s test of pairs that passed once: only those that differ say anything, and between equal systems each is as
-/// likely to be worse as to be better. Exact for few, with the middle p for more.
+/// `McNemar`'s test of pairs with one trial each: only differing pairs count, and between equal systems each is equally likely to
+/// be worse or better. Exact for few, mid-p for more.
 pub(in crate::scoring) fn mcnemar(worse: u64, better: u64) -> Chance {
     let n = worse + better;
     let is_exact = n < FEWEST_FOR_MIDDLE;
-    // The chance of each count, by its neighbour, in logarithms: 2^-n is nothing for a large n.
+    // The probability of each count from its neighbor, in logarithms: 2^-n underflows for a large n.
     let mut log = -number(n) * std::f64::consts::LN_2;
     let (mut at_least_worse, mut at_least_better) = (0.0, 0.0);
     for k in 0..=n {
@@ -44,13 +44,13 @@ pub(in crate::scoring) fn mcnemar(worse: u64, better: u64) -> Chance {
     }
 }
 
-/// The test of differences by their signs: between equal systems each difference could as well have had the other one. It
-/// holds its level for any number of differences, which a bootstrap of a few does not. `alpha` says how fine it must be.
+/// The sign-flip test: between equal systems each difference could have the opposite sign. It keeps its level for any number of
+/// differences, unlike a bootstrap of a few. `alpha` decides the number of draws.
 pub(in crate::scoring) fn sign_flip(differences: &[f64], alpha: f64, seed: u64) -> Chance {
     let differences: Vec<f64> =
         differences.iter().copied().filter(|difference| difference.abs() > 1e-12).collect();
     let seen: f64 = differences.iter().sum();
-    // What differs by rounding alone is equal.
+    // Differences from rounding count as equal.
     let slack = 1e-9;
     if differences.len() <= MOST_ENUMERATED {
         let ways = 1_u32 << differences.len();
@@ -82,12 +82,12 @@ pub(in crate::scoring) fn sign_flip(differences: &[f64], alpha: f64, seed: u64) 
         low += u32::from(sum <= seen + slack);
         high += u32::from(sum >= seen - slack);
     }
-    // What was seen is one of the ways.
+    // The observed combination is one of them.
     let share = |count: u32| f64::from(count) / f64::from(draws + 1);
     Chance { worse: share(low), better: share(high), method: "sign flips, drawn" }
 }
 
-/// Enough draws that the level lies well above the least chance that they can tell.
+/// Enough draws to resolve the level.
 fn draws(alpha: f64) -> u32 {
     let wanted = (200.0 / alpha).clamp(4000.0, 200_000.0);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 4,000 and 200,000")]

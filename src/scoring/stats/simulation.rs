@@ -1,4 +1,4 @@
-//! The gate, put to the test on systems whose truth is known: it cries wolf no more often than its level, and sees a wolf.
+//! Simulates the gate on systems with known quality: its false-alarm rate stays within the level, and it detects real drops.
 
 use crate::model::{ScoreStatus, Trial};
 use crate::scoring::compare::is_regression;
@@ -7,7 +7,7 @@ use crate::scoring::testing::{scored, trial};
 const PAIRS: usize = 200;
 const LEVEL: f64 = 0.05;
 
-/// The most false alarms of `PAIRS` that a gate of this level has in 99 of 100 simulations.
+/// The most false alarms in `PAIRS` runs that a gate of this level has in 99 of 100 simulations.
 fn most_false_alarms() -> usize {
     let (mut chance, mut sum) = ((1.0 - LEVEL).powi(200), 0.0);
     for count in 0..PAIRS {
@@ -21,7 +21,7 @@ fn most_false_alarms() -> usize {
     PAIRS
 }
 
-/// How often the gate fails over pairs of runs, each test with its own chance to pass, `drop` lower in the second run.
+/// How often the gate fails over pairs of runs; each test has its own pass probability, `drop` lower in the second run.
 fn failures(
     tests: u32,
     tries: u32,
@@ -31,7 +31,7 @@ fn failures(
     let mut random = fastrand::Rng::with_seed(42);
     let mut failures = 0;
     for _ in 0..PAIRS {
-        // As suites are: most tests are easy, some are a matter of luck.
+        // As in real suites: most tests are easy, some are flaky.
         let chances: Vec<f64> =
             (0..tests).map(|_| if random.f64() < 0.6 { 0.97 } else { 0.3 + random.f64() * 0.5 }).collect();
         let mut rows = |drop: f64| -> Vec<Trial> {
@@ -54,7 +54,7 @@ fn pass_or_fail(random: &mut fastrand::Rng, test: &str, replicate: u32, chance: 
     trial("gpt", test, replicate, status)
 }
 
-/// A score around the chance, by several graders that each pass or not.
+/// A score around the probability, by several pass/fail graders.
 fn graded(random: &mut fastrand::Rng, test: &str, replicate: u32, chance: f64) -> Trial {
     let passed = (0..4).filter(|_| random.f64() < chance).count();
     scored(test, replicate, f64::from(u32::try_from(passed).unwrap()) / 4.0)

@@ -1,18 +1,18 @@
-//! The chance to pass over several tries, from `n` tries of which `c` passed, without bias.
+//! Unbiased pass probabilities over several trials, from `n` trials of which `c` passed.
 
 use super::number;
 
-/// pass@k: at least one of `k` tries passes, `1 - C(n-c, k) / C(n, k)`.
+/// pass@k: at least one of `k` trials passes, `1 - C(n-c, k) / C(n, k)`.
 pub(in crate::scoring) fn pass_any(n: u64, c: u64, k: u64) -> f64 {
     1.0 - all_of(n, n - c, k)
 }
 
-/// pass^k: all of `k` tries pass, `C(c, k) / C(n, k)`.
+/// pass^k: all of `k` trials pass, `C(c, k) / C(n, k)`.
 pub(in crate::scoring) fn pass_all(n: u64, c: u64, k: u64) -> f64 {
     all_of(n, c, k)
 }
 
-/// The chance that `k` drawn of `n` without putting back are all among the `c`.
+/// The probability that `k` of `n`, drawn without replacement, are all among the `c`.
 fn all_of(n: u64, c: u64, k: u64) -> f64 {
     (0..k).map(|drawn| if drawn >= c { 0.0 } else { number(c - drawn) / number(n - drawn) }).product()
 }

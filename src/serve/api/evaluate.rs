@@ -1,4 +1,4 @@
-//! `POST /evaluate`: syntax, then the place, then git; whoever comes second hears so without waiting for git.
+//! `POST /evaluate`: checks the syntax, then takes the slot, then runs git; a second client gets 409 without waiting for git.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,9 @@ use crate::serve::evaluation::Order;
 use crate::serve::jobs::{JobId, NoPlace};
 use crate::serve::{App, Refusal, log, read_body, worker};
 
-/// An order has three short fields.
+/// A request has three short fields.
 const LARGEST_BODY: usize = 16 * 1024;
-/// How long whoever asks is kept waiting for git.
+/// How long a client waits for git.
 const GIT_WITHIN: Duration = Duration::from_mins(5);
 const KEYS: [&str; 3] = ["skill_name", "replicates", "git_sha"];
 
@@ -45,20 +45,20 @@ pub async fn submit(app: &Arc<App>, fields: &Value) -> Result<JobId, Refusal> {
     let order = order(fields)?;
     let Some(evaluator) = &app.evaluator else {
         return Err(Refusal::NotFound(
-            "this service evaluates nothing: it has no library of skills".to_owned(),
+            "this service runs no evaluations: it has no skill library".to_owned(),
         ));
     };
     let now = Timestamp::now();
     let taken = app.slot.take(&order.skill, now).map_err(|no_place| match no_place {
         NoPlace::Busy(current) => Refusal::Busy(current),
-        NoPlace::Closed => Refusal::Unavailable("the service is about to stop".to_owned()),
+        NoPlace::Closed => Refusal::Unavailable("the service is stopping".to_owned()),
     })?;
     let (reply, answer) = oneshot::channel();
     worker::begin(app, evaluator, order, now, taken, reply);
     match tokio::time::timeout(GIT_WITHIN, answer).await {
         Ok(Ok(job_id)) => job_id,
         Ok(Err(_)) => Err(Refusal::Internal),
-        Err(_) => Err(Refusal::Unavailable("git did not answer in time".to_owned())),
+        Err(_) => Err(Refusal::Unavailable("git did not respond in time".to_owned())),
     }
 }
 
@@ -67,7 +67,7 @@ fn is_json(headers: &HeaderMap) -> bool {
     kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
 }
 
-/// Reads an order; all that is wrong with it is told at once.
+/// Parses a request; reports all mistakes at once.
 fn order(value: &Value) -> Result<Order, Refusal> {
     let Value::Object(fields) = value else {
         return Err(Refusal::Invalid("the body must be an object: `{\"skill_name\": …}`".to_owned()));
@@ -98,7 +98,7 @@ fn order(value: &Value) -> Result<Order, Refusal> {
     }
 }
 
-/// A whole number, or the text of one: a shell step sends `"10"`, and `""` for an input that nobody filled in.
+/// A whole number, or its text: a shell step sends `"10"`, and `""` for an input without a value.
 fn replicates(value: Option<&Value>) -> Option<Replicates> {
     let count = match value {
         None | Some(Value::Null) => return Some(Replicates::default()),
@@ -109,7 +109,7 @@ fn replicates(value: Option<&Value>) -> Option<Replicates> {
     count.and_then(|count: u32| count.try_into().ok())
 }
 
-/// The text of a field; an empty one is none.
+/// The text of a field; an empty one counts as absent.
 fn text<T: std::str::FromStr>(fields: &Map<String, Value>, key: &str, problems: &mut Vec<String>) -> Option<T>
 where
     T::Err: std::fmt::Display,
@@ -156,7 +156,7 @@ mod tests {
         );
     }
 
-    /// A step that builds JSON of its inputs has nothing but strings.
+    /// A step that builds JSON from its inputs has only strings.
     #[test]
     fn strings_of_a_shell_step_are_accepted() {
         let read =

@@ -1,4 +1,4 @@
-//! `GET /health`: alive, which version, and whether it is busy; for anybody.
+//! `GET /health`: alive, version, and whether it is busy; public.
 
 use std::sync::Arc;
 

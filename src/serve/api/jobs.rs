@@ -1,4 +1,4 @@
-//! `GET /jobs`, `GET /jobs/{id}` and `POST /jobs/{id}/cancel`: service jobs, and how to stop one.
+//! `GET /jobs`, `GET /jobs/{id}` and `POST /jobs/{id}/cancel`: lists, shows and cancels service jobs.
 
 use std::sync::Arc;
 
@@ -18,14 +18,14 @@ pub(in crate::serve) async fn job(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, axum::extract::rejection::PathRejection>,
 ) -> Result<Json<Value>, Refusal> {
-    // A path that is no UTF-8 names nothing either.
+    // A path that is not UTF-8 matches no job either.
     let id = id.map(|Path(id)| id).unwrap_or_default();
     let job = id.parse().ok().and_then(|id| app.jobs.get(&id));
     let job = job.ok_or_else(|| Refusal::NotFound(format!("no job `{}`", log::short(&id))))?;
     Ok(Json(app.jobs.to_json(&job)))
 }
 
-/// Cancels a job. It has ended when its state says so: calls in flight come back first.
+/// Cancels a job. It has ended once its state says so: calls in flight finish first.
 pub(in crate::serve) async fn cancel(
     State(app): State<Arc<App>>,
     id: Result<Path<String>, axum::extract::rejection::PathRejection>,

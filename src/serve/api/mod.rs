@@ -1,4 +1,4 @@
-//! The endpoints, one in a file.
+//! The endpoints, one per file.
 
 mod evaluate;
 mod health;

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use super::GithubNetworks;
 use crate::model::{Failure, printable};
 
-/// The networks that may connect; without a file and without GitHub's list, everybody may.
+/// The networks that may connect; without a file and GitHub's list, every address may.
 #[derive(Debug, Default)]
 pub struct AllowList {
     path: Option<PathBuf>,
@@ -24,7 +24,7 @@ impl AllowList {
         Ok(Self { path, networks, github })
     }
 
-    /// Reads it again, and refreshes GitHub's list; if that fails, what was valid stays so.
+    /// Reads it again, and refreshes GitHub's list; on failure the old list stays valid.
     pub fn reload(&self) -> Result<(), Failure> {
         if let Some(github) = &self.github {
             github.refresh_soon();
@@ -44,20 +44,20 @@ impl AllowList {
             || self.github.as_ref().is_some_and(|github| github.contains(address))
     }
 
-    /// How many networks there are, if connections are limited to some.
+    /// The number of networks, if connections are limited.
     pub fn count(&self) -> Option<usize> {
         let networks = self.networks.read().unwrap_or_else(PoisonError::into_inner);
         let of_github = self.github.as_ref().map_or(0, |github| github.count());
         (!self.is_open()).then(|| networks.len() + of_github)
     }
 
-    /// Whether nobody has limited who may connect. A list that is empty admits nobody.
+    /// Whether connections are unlimited. An empty list admits no address.
     fn is_open(&self) -> bool {
         self.path.is_none() && self.github.is_none()
     }
 }
 
-/// A network as people write it; a single address is a network of its own.
+/// A network in CIDR notation; a single address is a network of one.
 pub(super) fn network(text: &str) -> Result<IpNet, String> {
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let single = IpNet::from(address.parse::<IpAddr>().map_err(|_| "no address".to_owned())?);
@@ -65,7 +65,7 @@ pub(super) fn network(text: &str) -> Result<IpNet, String> {
     let Some(bits) = bits else { return Ok(single) };
     let bits = bits.parse().map_err(|_| format!("0 to {most} bits"))?;
     let network = IpNet::new(single.addr(), bits).map_err(|_| format!("0 to {most} bits"))?;
-    // `10.1.2.3/8` is more likely a slip than a wish.
+    // `10.1.2.3/8` is more likely a mistake.
     if network == network.trunc() {
         Ok(network)
     } else {
@@ -84,14 +84,14 @@ fn read(path: &Path) -> Result<Vec<IpNet>, Failure> {
             continue;
         }
         let found = network(line).map_err(|reason| {
-            let text = format!("{shown}:{}: no network: `{}` ({reason})", index + 1, printable(line));
-            Failure::config(text).hint("one network a line, for example `10.20.0.0/16` or `2001:db8::/32`")
+            let text = format!("{shown}:{}: not a network: `{}` ({reason})", index + 1, printable(line));
+            Failure::config(text).hint("one network per line, for example `10.20.0.0/16` or `2001:db8::/32`")
         })?;
         networks.push(found);
     }
     if networks.is_empty() {
-        return Err(Failure::config(format!("no network in `{shown}`: no caller could connect"))
-            .hint("one network a line, for example `10.20.0.0/16`"));
+        return Err(Failure::config(format!("no network in `{shown}`: no client could connect"))
+            .hint("one network per line, for example `10.20.0.0/16`"));
     }
     Ok(networks)
 }

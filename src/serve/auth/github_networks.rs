@@ -1,7 +1,7 @@
-//! The networks that GitHub publishes for the machines of its Actions: fetched from the meta API, kept on disk, refreshed.
+//! The networks that GitHub publishes for Actions runners: fetched from the meta API, kept on disk, refreshed.
 //!
-//! The list comes from outside, so it is bounded and checked as a whole. A list that cannot be used changes nothing: the last good
-//! one stays valid, also over a restart. Without any list, no address is admitted by it.
+//! The list is external input, so it is bounded and checked as a whole. An unusable list changes nothing: the last good one stays
+//! valid, also across restarts. Without any list, it admits no address.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -24,18 +24,18 @@ use crate::util::truncate::truncate;
 use crate::util::{clock, durable, sealed_json};
 
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
-/// How long an answer may take; the port opens after the first one.
+/// The timeout of a request; the port opens after the first one.
 const TIMEOUT: Duration = Duration::from_secs(15);
 const LARGEST_ANSWER: usize = 4 << 20;
 const MOST_NETWORKS: usize = 50_000;
-/// IPv4 addresses of the whole list: a quarter of all.
+/// The most IPv4 addresses in the whole list: a quarter of all.
 const MOST_ADDRESSES: u64 = 1 << 30;
-/// Wider networks are nobody's own.
+/// Wider networks belong to no single owner.
 const WIDEST_V4: u8 = 8;
 const WIDEST_V6: u8 = 16;
 const REFRESH_EVERY: Duration = Duration::from_hours(1);
 const RETRY_AFTER: Duration = Duration::from_mins(5);
-/// The file in the state with the last good list.
+/// The file in the state directory with the last good list.
 const FILE: &str = "github-networks.json";
 
 /// The list.
@@ -54,7 +54,7 @@ struct Current {
     etag: Option<String>,
 }
 
-/// The list as it is kept, with the address that it came from.
+/// The list as stored, with the URL it came from.
 #[derive(Serialize, Deserialize)]
 struct CachedNetworks {
     url: String,
@@ -63,7 +63,7 @@ struct CachedNetworks {
 }
 
 impl GithubNetworks {
-    /// The list of this GitHub, as it was kept in the state.
+    /// The stored list of this GitHub.
     pub fn open(api_url: &str, state: &Path) -> Result<Arc<Self>, Failure> {
         check_api_url(api_url)?;
         let url = Url::parse(&format!("{}/meta", api_url.trim().trim_end_matches('/')))
@@ -91,12 +91,12 @@ impl GithubNetworks {
         self.current().networks.len()
     }
 
-    /// Lets [`Self::follow`] refresh the list now.
+    /// Makes [`Self::follow`] refresh the list now.
     pub fn refresh_soon(&self) {
         self.again.notify_one();
     }
 
-    /// Refreshes the list for ever, after `wait`.
+    /// Refreshes the list forever, after `wait`.
     pub async fn follow(self: Arc<Self>, mut wait: Duration) {
         loop {
             tokio::select! {
@@ -107,24 +107,24 @@ impl GithubNetworks {
         }
     }
 
-    /// Fetches the list once, and gives the time until the next attempt.
+    /// Fetches the list once, and returns the time until the next attempt.
     pub async fn refresh(&self) -> Duration {
         match self.fetch().await {
             Ok(None) => REFRESH_EVERY,
             Ok(Some(fresh)) => {
                 let networks = fresh.networks.len();
                 if let Err(error) = self.keep(&fresh) {
-                    tracing::warn!("the networks of GitHub Actions cannot be kept: {error}");
+                    tracing::warn!("cannot store the networks of GitHub Actions: {error}");
                 }
                 *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fresh);
-                tracing::info!(networks, "networks of GitHub Actions read");
+                tracing::info!(networks, "loaded the networks of GitHub Actions");
                 REFRESH_EVERY
             }
             Err(problem) => {
                 let (networks, url) = (self.count(), self.url.as_str());
                 let what = match networks {
-                    0 => "the networks of GitHub Actions are not known, and none is allowed",
-                    _ => "the last good networks of GitHub Actions stay",
+                    0 => "the networks of GitHub Actions are unknown; none is allowed",
+                    _ => "keeping the last good networks of GitHub Actions",
                 };
                 tracing::error!(networks, url, "{what}: {problem}");
                 RETRY_AFTER
@@ -136,7 +136,7 @@ impl GithubNetworks {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The list, or nothing if it has not changed.
+    /// The list, or `None` if it has not changed.
     async fn fetch(&self) -> Result<Option<Current>, String> {
         let gone = |error: reqwest::Error| innermost(&error.without_url());
         let mut request = self.client.get(self.url.clone()).header(ACCEPT, "application/vnd.github+json");
@@ -148,18 +148,18 @@ impl GithubNetworks {
         match response.status() {
             StatusCode::NOT_MODIFIED if known.is_some() => return Ok(None),
             StatusCode::OK => {}
-            status => return Err(format!("GitHub answered {}", status.as_u16())),
+            status => return Err(format!("GitHub returned {}", status.as_u16())),
         }
         let etag = response.headers().get(ETAG).and_then(|etag| etag.to_str().ok()).map(str::to_owned);
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(gone)? {
             if body.len() + chunk.len() > LARGEST_ANSWER {
-                return Err(format!("the answer is larger than {} MiB", LARGEST_ANSWER >> 20));
+                return Err(format!("the response is larger than {} MiB", LARGEST_ANSWER >> 20));
             }
             body.extend_from_slice(&chunk);
         }
-        let body: Value = serde_json::from_slice(&body).map_err(|_| "the answer is not JSON".to_owned())?;
-        let listed = body["actions"].as_array().ok_or("the answer has no list `actions`")?;
+        let body: Value = serde_json::from_slice(&body).map_err(|_| "the response is not JSON".to_owned())?;
+        let listed = body["actions"].as_array().ok_or("the response has no list `actions`")?;
         let texts = listed.iter().map(|text| text.as_str().unwrap_or_default());
         Ok(Some(Current { networks: parse(texts)?, etag }))
     }
@@ -171,7 +171,7 @@ impl GithubNetworks {
     }
 }
 
-/// The list that an earlier start has kept; nothing if it is damaged or another server's.
+/// The list that an earlier process stored; `None` if it is damaged or another server's.
 fn read_kept(file: &Path, url: &Url) -> Option<Current> {
     let bytes =
         regular_file::read(file, regular_file::SETTINGS).ok().filter(|bytes| sealed_json::is_whole(bytes))?;
@@ -192,7 +192,7 @@ fn parse<'a>(texts: impl ExactSizeIterator<Item = &'a str>) -> Result<Vec<IpNet>
         let network = network(text).map_err(|reason| format!("`{}` is not a network: {reason}", shown()))?;
         let widest = if network.addr().is_ipv4() { WIDEST_V4 } else { WIDEST_V6 };
         if network.prefix_len() < widest {
-            return Err(format!("`{}` is too wide for a network of GitHub", shown()));
+            return Err(format!("`{}` is too wide to be a GitHub network", shown()));
         }
         Ok(network)
     };
@@ -217,8 +217,8 @@ mod tests {
         let read = |texts: &[&str]| parse(texts.iter().copied());
         assert_eq!(read(&["4.148.0.0/16", "2603:1030::/32", "192.0.2.7"]).unwrap().len(), 3);
         insta::assert_snapshot!(read(&[]).unwrap_err(), @"the list `actions` is empty");
-        insta::assert_snapshot!(read(&["4.148.0.0/16", "0.0.0.0/0"]).unwrap_err(), @"`0.0.0.0/0` is too wide for a network of GitHub");
-        insta::assert_snapshot!(read(&["::/8"]).unwrap_err(), @"`::/8` is too wide for a network of GitHub");
+        insta::assert_snapshot!(read(&["4.148.0.0/16", "0.0.0.0/0"]).unwrap_err(), @"`0.0.0.0/0` is too wide to be a GitHub network");
+        insta::assert_snapshot!(read(&["::/8"]).unwrap_err(), @"`::/8` is too wide to be a GitHub network");
         insta::assert_snapshot!(read(&["4.148.0.0/16", "x\n"]).unwrap_err(), @r"`x\n` is not a network: no address");
         let eighths: Vec<String> = (0..256).map(|n| format!("{n}.0.0.0/8")).collect();
         let eighths: Vec<&str> = eighths.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! Who may ask: a token, compared in constant time; failures are slowed down and written down.
+//! Authentication by a token, compared in constant time; failures are slowed down and logged.
 
 mod allow;
 mod github_networks;
@@ -23,7 +23,7 @@ use super::app::App;
 use super::error::Refusal;
 use super::{Peer, log};
 
-/// The layer before everything that needs a token: `from_fn_with_state(app, auth::require)`.
+/// The layer of everything that needs a token: `from_fn_with_state(app, auth::require)`.
 pub async fn require(
     State(app): State<Arc<App>>,
     Peer(peer): Peer,
@@ -37,7 +37,7 @@ pub async fn require(
     }
 }
 
-/// The layer before the trace gateway: the tokens that are for it alone open it as well.
+/// The layer of the trace gateway, which also accepts the trace tokens.
 pub async fn require_for_traces(
     State(app): State<Arc<App>>,
     Peer(peer): Peer,
@@ -59,7 +59,7 @@ pub async fn require_for_traces(
     }
 }
 
-/// Answers, and writes that down. A token that may only look is refused whatever could change something.
+/// Answers and logs a request. A read-only token is refused for anything that could change state.
 async fn answer(peer: IpAddr, role: Role, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), log::short(request.uri().path()));
     let started = std::time::Instant::now();
@@ -75,8 +75,8 @@ pub fn may(role: Role, method: &Method) -> bool {
     role == Role::Full || matches!(*method, Method::GET | Method::HEAD)
 }
 
-/// Lets a holder of a valid token pass at once, with what it may do and the key that signs its sessions; anybody else waits for
-/// the refusal, longer each time.
+/// Admits a valid token at once, with its role and the key that signs its sessions; any other caller waits for the refusal,
+/// longer each time.
 pub async fn admit(app: &App, peer: IpAddr, token: Option<&str>) -> Result<(Role, [u8; 32]), Refusal> {
     if let Some(admitted) = token.and_then(|token| app.tokens.role(token)) {
         return Ok(admitted);

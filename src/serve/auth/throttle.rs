@@ -1,4 +1,4 @@
-//! What failed attempts cost: each one more of a peer waits longer for its refusal, in bounded memory.
+//! Delays failed attempts: each further failure of a peer waits longer for its refusal, in bounded memory.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -12,12 +12,12 @@ use crate::util::backoff;
 use crate::util::caller::counted_as;
 use crate::util::clock;
 
-/// A peer that was quiet for so long starts afresh.
+/// A peer without failures for this long starts over.
 const FORGOTTEN_AFTER: Duration = Duration::from_mins(10);
-/// Peers that are remembered; the one that was quiet for longest goes first.
+/// The most peers remembered; the longest quiet one is dropped first.
 const MOST_PEERS: usize = 4096;
-/// Refusals that wait at once, of one peer and of all; the rest is refused without a wait, so that nobody collects
-/// connections here.
+/// The most refusals that wait at once, per peer and in total; further ones are refused at once, so that connections cannot
+/// pile up.
 const WAITING_OF_ONE: u32 = 8;
 const WAITING_OF_ALL: usize = 128;
 
@@ -42,7 +42,7 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// Notes a failed attempt, waits as long as it costs, and gives the refusal.
+    /// Records a failed attempt, waits, and returns the refusal.
     pub async fn failed(&self, peer: IpAddr, had_token: bool) -> Refusal {
         let key = counted_as(peer);
         let (count, waiting) = self.note(key, Instant::now());
@@ -60,7 +60,7 @@ impl Throttle {
         Refusal::Unauthorized
     }
 
-    /// Notes somebody who is turned away at once; tells how often that was, where it is worth a line in the log.
+    /// Records a peer that is rejected at once; returns the count if it is worth a log line.
     pub fn turned_away(&self, peer: IpAddr) -> Option<u64> {
         let key = counted_as(peer);
         let (count, _) = self.note(key, Instant::now());
@@ -92,7 +92,7 @@ impl Throttle {
     }
 }
 
-/// One refusal that waits; also if whoever asked goes away.
+/// A waiting refusal; also counts down if the client disconnects.
 struct Waiting<'a> {
     slow_down: &'a Throttle,
     key: IpAddr,
@@ -107,7 +107,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Somebody who tries a million times gets 10 lines, then one for each doubling.
+/// A million attempts give 10 lines, then one for each doubling.
 fn is_worth_a_line(count: u64) -> bool {
     count <= 10 || count.is_power_of_two()
 }

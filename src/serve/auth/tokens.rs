@@ -1,4 +1,4 @@
-//! The tokens: from files or a variable, several valid at once, so that one can be replaced without a gap.
+//! The tokens, from files or a variable. Several may be valid at once, so that one can be replaced without a gap.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -10,15 +10,15 @@ use subtle::{Choice, ConstantTimeEq as _};
 use crate::model::{Failure, Secret};
 use crate::util::process_env::ProcessEnv;
 
-/// The variables with tokens, if no file is named; the first that is set counts.
+/// The variables with tokens, if no file is given; the first that is set wins.
 pub const TOKEN_VARIABLES: [&str; 2] = ["RUN_EVALS_SERVE_TOKEN", "MINDROUTER_EVAL_WEBHOOK_TOKEN"];
-/// Fewer characters could be guessed.
+/// Shorter tokens could be guessed.
 const SHORTEST: usize = 32;
-/// More than these are no rotation any more, but a list that nobody looks after.
+/// More are not a rotation but an unmaintained list.
 const MOST: usize = 8;
-const HOW: &str = "make one with `openssl rand -hex 32`";
+const HOW: &str = "generate one with `openssl rand -hex 32`";
 
-/// The variable of the process that has the token of the service; an empty one is what a missing secret looks like in a workflow.
+/// The process variable with the service's token; an empty one counts as unset, because a missing secret in a workflow is empty.
 pub fn token_variable(env: &ProcessEnv) -> Option<(&'static str, Secret)> {
     let set = |name: &'static str| {
         let value = env.get(name).filter(|value| !value.trim().is_empty())?;
@@ -32,25 +32,25 @@ pub fn token_variable(env: &ProcessEnv) -> Option<(&'static str, Secret)> {
 pub struct TokenSource {
     /// The option that names the files.
     pub option: &'static str,
-    /// Files with one token a line; lines that start with `#` are comments.
+    /// Files with one token per line; lines that start with `#` are comments.
     pub files: Vec<PathBuf>,
-    /// A variable and its value: tokens with white space between them. Only read if there is no file.
+    /// A variable and its value: tokens separated by white space. Only read if there is no file.
     pub variable: Option<(&'static str, Secret)>,
-    /// Whether there may be none at all, because others open what is served.
+    /// Whether there may be none, because other tokens give access.
     pub may_be_none: bool,
 }
 
-/// What the holder of a token may do.
+/// The permissions of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Everything.
     Full,
-    /// Look at everything, change nothing.
+    /// Read everything, change nothing.
     ReadOnly,
 }
 
 impl Role {
-    /// What keeps the session keys of the roles apart: a session of one is never one of the other, whatever file its token moves to.
+    /// Separates the session keys of the roles: a session of one is never valid for the other, even if its token moves to the other file.
     fn purpose(self) -> &'static [u8] {
         match self {
             Self::Full => b"session\0",
@@ -59,7 +59,7 @@ impl Role {
     }
 }
 
-/// The digests of the tokens that are valid now.
+/// The digests of the valid tokens.
 pub struct Tokens {
     source: TokenSource,
     role: Role,
@@ -67,14 +67,14 @@ pub struct Tokens {
 }
 
 impl Tokens {
-    /// Reads the tokens, and hands them out this once: what is kept of them are digests.
+    /// Reads the tokens and returns them once: only digests are kept.
     pub fn load(source: TokenSource, role: Role) -> Result<(Self, Vec<Secret>), Failure> {
         let tokens = read(&source)?;
         let digests = RwLock::new(tokens.iter().map(digest).collect());
         Ok((Self { source, role, digests }, tokens))
     }
 
-    /// Reads them again, and hands them out; if that fails, those that were valid stay so.
+    /// Reads them again and returns them; on failure the old ones stay valid.
     pub fn reload(&self) -> Result<Vec<Secret>, Failure> {
         let fresh = read(&self.source)?;
         *self.digests.write().unwrap_or_else(PoisonError::into_inner) = fresh.iter().map(digest).collect();
@@ -86,12 +86,12 @@ impl Tokens {
         self.digests.read().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Whether this is one of them. It takes the same time whichever it is, and however much of it is right.
+    /// Whether this is a valid token, in constant time.
     pub fn holds(&self, token: &str) -> bool {
         self.session_key(token).is_some()
     }
 
-    /// The key to sign sessions with that belongs to this token, if it is one of them; in the same time, whichever it is.
+    /// The session-signing key of this token, if it is valid, in constant time.
     pub fn session_key(&self, token: &str) -> Option<[u8; 32]> {
         let digest: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let digests = self.digests.read().unwrap_or_else(PoisonError::into_inner);
@@ -99,8 +99,8 @@ impl Tokens {
         bool::from(found).then(|| self.key_of(&digest))
     }
 
-    /// The key of each token that is valid now, without those that `others` has as well: whoever holds a session loses it with
-    /// the token that began it.
+    /// The session key of each valid token, without those that `others` also has: removing a token ends the sessions that it
+    /// started.
     fn session_keys(&self, others: Option<&Self>) -> Vec<[u8; 32]> {
         let others = others.map(Self::digests).unwrap_or_default();
         let own = self.digests();
@@ -116,17 +116,17 @@ impl Tokens {
     }
 }
 
-/// The tokens of the service: those that may do everything, and those that may only look.
+/// The tokens of the service: full and read-only ones.
 #[derive(Debug)]
 pub struct Access {
-    /// May do everything.
+    /// Full access.
     pub full: Tokens,
-    /// May look.
+    /// Read-only access.
     pub read_only: Option<Tokens>,
 }
 
 impl Access {
-    /// Refuses a token that is in the file for read-only tokens and in another one: it would be more than read-only.
+    /// Refuses a token that is both in the read-only file and in another: it would be more than read-only.
     pub fn check(&self, trace: Option<&Tokens>) -> Result<(), Failure> {
         let Some(read_only) = &self.read_only else { return Ok(()) };
         let known = read_only.digests();
@@ -139,20 +139,20 @@ impl Access {
                         |(variable, _)| format!("the variable `{variable}`")
                     )
                 );
-                return Err(Failure::config(text).hint(format!("give readers a token of their own: {HOW}")));
+                return Err(Failure::config(text).hint(format!("give readers a separate token: {HOW}")));
             }
         }
         Ok(())
     }
 
-    /// What a token may do, and the key to sign its sessions with. A token of both kinds may only look.
+    /// The role of a token, and the key to sign its sessions. A token of both kinds is read-only.
     pub fn role(&self, token: &str) -> Option<(Role, [u8; 32])> {
         let full = self.full.session_key(token).map(|key| (Role::Full, key));
         let read_only = self.read_only.as_ref().and_then(|tokens| tokens.session_key(token));
         read_only.map(|key| (Role::ReadOnly, key)).or(full)
     }
 
-    /// The session key of each token that is valid now.
+    /// The session key of each valid token.
     pub fn session_keys(&self) -> Vec<(Role, [u8; 32])> {
         let of = |role, keys: Vec<[u8; 32]>| keys.into_iter().map(move |key| (role, key));
         let full = self.full.session_keys(self.read_only.as_ref());
@@ -194,8 +194,8 @@ fn read(source: &TokenSource) -> Result<Vec<Secret>, Failure> {
                 return Ok(all);
             }
             let variable = TOKEN_VARIABLES[0];
-            let how = format!("name a file with `--auth-token-file`, or set `{variable}`; {HOW}");
-            return Err(Failure::config("no token for callers").hint(how));
+            let how = format!("pass a file with `--auth-token-file`, or set `{variable}`; {HOW}");
+            return Err(Failure::config("no token for clients").hint(how));
         };
         let place = format!("the variable `{variable}`");
         add(&mut all, value.expose().split_ascii_whitespace(), &place)?;
@@ -204,8 +204,8 @@ fn read(source: &TokenSource) -> Result<Vec<Secret>, Failure> {
         }
     }
     if all.len() > MOST {
-        let hint = "two are enough to replace one by the other";
-        return Err(Failure::config(format!("{} tokens, at most {MOST} are taken", all.len())).hint(hint));
+        let hint = "two are enough for a rotation";
+        return Err(Failure::config(format!("{} tokens; at most {MOST} are allowed", all.len())).hint(hint));
     }
     Ok(all)
 }
@@ -214,7 +214,7 @@ fn add<'a>(all: &mut Vec<Secret>, tokens: impl Iterator<Item = &'a str>, place: 
     for (index, token) in tokens.enumerate() {
         let number = index + 1;
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            let text = format!("token {number} in {place} has other characters than visible ASCII");
+            let text = format!("token {number} in {place} contains characters other than visible ASCII");
             return Err(Failure::config(text).hint(HOW));
         }
         if token.len() < SHORTEST {
@@ -232,16 +232,14 @@ fn add<'a>(all: &mut Vec<Secret>, tokens: impl Iterator<Item = &'a str>, place: 
 fn read_file(path: &Path, place: &str, option: &str) -> Result<String, Failure> {
     let cannot = |error: std::io::Error| {
         Failure::config(format!("cannot read the tokens in {place}: {error}"))
-            .hint(format!("`{option}` names a file with one token a line; {HOW}"))
+            .hint(format!("`{option}` takes a file with one token per line; {HOW}"))
     };
     let mode = std::fs::metadata(path).map_err(cannot)?.mode();
-    // Credentials of systemd are readable for the group; for everybody, nothing secret is.
+    // systemd credentials are readable for the group, but a world-readable file is not secret.
     if mode & 0o007 != 0 || mode & 0o020 != 0 {
         let text =
-            format!("{place} is open to others (mode {:04o}): its tokens are no secret", mode & 0o7777);
-        return Err(
-            Failure::config(text).hint(format!("chmod 600 {}, and put a new token into it", path.display()))
-        );
+            format!("{place} is open to others (mode {:04o}): its tokens are not secret", mode & 0o7777);
+        return Err(Failure::config(text).hint(format!("chmod 600 {}and replace the token", path.display())));
     }
     std::fs::read_to_string(path).map_err(cannot)
 }

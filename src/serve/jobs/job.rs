@@ -1,4 +1,4 @@
-//! One job, and how it is told.
+//! One service job, and its JSON.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,32 +10,32 @@ use serde_json::{Value, json};
 use crate::model::{BatchId, CommitSha};
 use crate::skills::evaluate::{Order, Pinned, Progress};
 
-/// How a name has the second.
+/// The time format in a job id.
 const SECOND: &str = "%Y%m%dt%H%M%Sz";
 
-/// The name of a job: the second in which it was taken, and something random. Later names sort later.
+/// The id of a job: the second in which it was accepted, and a random part. Later ids sort later.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct JobId(String);
 
 impl JobId {
-    /// What every name begins with.
+    /// The prefix of every id.
     pub(in crate::serve) const PREFIX: &str = "job-";
 
-    /// A new one.
+    /// A new id.
     pub(in crate::serve) fn new(now: Timestamp) -> Self {
         let second = now.strftime(SECOND);
         Self(format!("{}{second}-{:08x}", Self::PREFIX, fastrand::u32(..)))
     }
 
-    /// The second in which it was taken, if the name says so.
+    /// The second in which it was accepted, if the id contains one.
     pub(super) fn second(&self) -> Option<Timestamp> {
         let second = self.0.strip_prefix(Self::PREFIX)?.split('-').next()?;
         let second = jiff::civil::DateTime::strptime(SECOND, second).ok()?;
         second.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
     }
 
-    /// The name as text.
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -47,7 +47,7 @@ impl FromStr for JobId {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let legal = text.strip_prefix(Self::PREFIX).is_some_and(|rest| !rest.is_empty())
             && text.parse::<BatchId>().is_ok();
-        if legal { Ok(Self(text.to_owned())) } else { Err("no name of a job") }
+        if legal { Ok(Self(text.to_owned())) } else { Err("not a job id") }
     }
 }
 
@@ -74,65 +74,65 @@ impl fmt::Display for JobId {
 /// An evaluation that was accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Its name.
+    /// Its id.
     pub job_id: JobId,
-    /// What was asked for, and the commits that were found.
+    /// What was requested, and the commits that were found.
     pub order: Order,
-    /// The earlier job whose answers it goes on with; nothing if it began with none.
+    /// The earlier job whose responses it reuses; `None` if it started without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<JobId>,
-    /// Whether somebody has cancelled it; written down first, so that it stays cancelled after a crash.
+    /// Whether it was cancelled; written first, so that it stays cancelled after a crash.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancel_requested: bool,
     /// When it was accepted.
     pub started_at: Timestamp,
     /// When it ended, or was interrupted.
     pub finished_at: Option<Timestamp>,
-    /// Where it stands.
+    /// Its state.
     #[serde(flatten)]
     pub state: JobState,
 }
 
-/// Where a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum JobState {
-    /// It is accepted, or waits to be resumed.
+    /// Accepted, or waiting to be resumed.
     Queued,
     /// Models are called.
     Running {
-        /// How far it is.
+        /// The progress.
         progress: Progress,
     },
-    /// There is a result.
+    /// It has a result.
     Completed {
-        /// What came out of it.
+        /// The summary of the result.
         summary: Value,
-        /// Where it can be merged.
+        /// The pull request with the result.
         pull_request: Option<String>,
-        /// What went wrong without harm to the result.
+        /// Problems that do not affect the result.
         #[serde(default)]
         warnings: Vec<String>,
     },
-    /// There is none.
+    /// It has no result.
     Failed {
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The service ended first. What was answered is kept; a resume pays for the rest only.
+    /// The service stopped first. Responses are kept; a resume makes only the missing calls.
     Interrupted {
-        /// How far it was.
+        /// The progress at that time.
         progress: Option<Progress>,
     },
-    /// Somebody has cancelled it. What was answered is kept; the same order pays for the rest only.
+    /// It was cancelled. Responses are kept; the same request makes only the missing calls.
     Cancelled {
-        /// How far it was.
+        /// The progress at that time.
         progress: Option<Progress>,
     },
 }
 
 impl JobState {
-    /// The word for it.
+    /// Its name in the API.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Queued => "queued",
@@ -144,7 +144,7 @@ impl JobState {
         }
     }
 
-    /// Whether it goes on.
+    /// Whether it is queued or running.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Queued | Self::Running { .. })
     }
@@ -164,7 +164,7 @@ impl Job {
         }
     }
 
-    /// How far it is or was, in calls.
+    /// Its progress, in calls.
     pub fn progress(&self) -> Option<Progress> {
         match &self.state {
             JobState::Running { progress } => Some(*progress),
@@ -173,7 +173,7 @@ impl Job {
         }
     }
 
-    /// How a job ends that has no result: cancelled, or interrupted by the end of the service.
+    /// The final state of a job without a result: cancelled, or interrupted because the service stopped.
     pub(in crate::serve) fn without_result(&self) -> JobState {
         let progress = self.progress();
         if self.cancel_requested {
@@ -188,12 +188,12 @@ impl Job {
         self.order.pinned.as_ref().map(|Pinned { prompt_commit, .. }| prompt_commit)
     }
 
-    /// The name under which its answers are kept.
+    /// The batch id of its responses.
     pub fn batch(&self) -> &JobId {
         self.continues.as_ref().unwrap_or(&self.job_id)
     }
 
-    /// Whether its calls are those of this order. Which models are asked is no part of it: each has a batch of its own.
+    /// Whether it makes the calls of this request. The models are not compared: each has its own batch.
     pub(in crate::serve) fn has_calls_of(&self, order: &Order) -> bool {
         let commits = |order: &Order| {
             let Pinned { prompt_commit, dataset_commit, .. } = order.pinned.clone()?;
@@ -204,7 +204,7 @@ impl Job {
             && commits(order).is_some_and(|asked| commits(&self.order) == Some(asked))
     }
 
-    /// The job as `GET /jobs/{id}` tells it.
+    /// The job for `GET /jobs/{id}`.
     pub(super) fn to_json(&self, progress: Option<&Value>) -> Value {
         let (mut summary, mut pull_request, mut warnings, mut reason) = (Value::Null, None, &[][..], None);
         match &self.state {
@@ -214,10 +214,11 @@ impl Job {
             }
             JobState::Failed { reason: told } => reason = Some(told.as_str()),
             JobState::Interrupted { .. } => {
-                reason = Some("the service ended before the job did; what was answered is kept");
+                reason = Some("the service stopped before the job finished; responses are kept");
             }
             JobState::Cancelled { .. } => {
-                reason = Some("cancelled; what was answered is kept, and the same order calls only the rest");
+                reason =
+                    Some("cancelled; responses are kept, and the same request makes only the missing calls");
             }
         }
         json!({

@@ -1,4 +1,4 @@
-//! The journal: a line for each step of a job, the last one counts.
+//! The journal: one line per step of a job; the last one counts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use crate::util::durable::{self, AppendFile};
 
 const NAME: &str = "jobs.jsonl";
 
-/// The file, open for more lines.
+/// The file, open for appending.
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
@@ -20,8 +20,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Reads what there is. The rest of a line that was being written during a crash is left out. A file with any other
-    /// line that cannot be read is copied aside; the lines that can be read count.
+    /// Reads the journal. A line truncated by a crash is dropped. A file with any other unreadable line is copied aside; its
+    /// readable lines count.
     pub(super) fn open(state: &Path) -> anyhow::Result<(Self, BTreeMap<JobId, Job>)> {
         let path = state.join(NAME);
         let cannot = || format!("cannot read the journal of jobs `{}`", path.display());
@@ -36,10 +36,10 @@ impl Journal {
             match serde_json::from_slice::<Job>(line) {
                 Ok(job) => drop(jobs.insert(job.job_id.clone(), job)),
                 Err(_) if !line.ends_with(b"\n") => {
-                    tracing::warn!("the last line of the journal was cut off");
+                    tracing::warn!("dropped the truncated last line of the journal");
                 }
                 Err(error) => {
-                    tracing::warn!(line = lines, "a line of the journal cannot be read: {error}");
+                    tracing::warn!(line = lines, "unreadable line in the journal: {error}");
                     unread += 1;
                 }
             }
@@ -53,7 +53,7 @@ impl Journal {
         Ok((Self { path, file, lines }, jobs))
     }
 
-    /// Appends a step. When this returns, the line is durable; after an error there is nothing of it.
+    /// Appends a step. The line is durable on return; on error nothing of it remains.
     pub(super) fn append(&mut self, job: &Job) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
@@ -61,7 +61,7 @@ impl Journal {
         let length = self.file.file_mut().metadata().with_context(cannot)?.len();
         let written = self.file.append(&line).and_then(|()| self.file.sync());
         if written.is_err() {
-            // Half a line would take the next one with it.
+            // Half a line would make the next one unreadable.
             self.file.set_len(length).with_context(cannot)?;
         }
         written.with_context(cannot)?;
@@ -69,12 +69,12 @@ impl Journal {
         Ok(())
     }
 
-    /// How many lines it has.
+    /// The number of lines.
     pub(super) fn lines(&self) -> usize {
         self.lines
     }
 
-    /// Replaces the file by one line a job.
+    /// Replaces the file by one line per job.
     pub(super) fn rewrite(&mut self, jobs: &BTreeMap<JobId, Job>) -> anyhow::Result<()> {
         let cannot = || format!("cannot write the journal of jobs `{}`", self.path.display());
         let mut bytes = Vec::new();

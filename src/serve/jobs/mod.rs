@@ -1,5 +1,5 @@
-//! The jobs: one at a time (`slot`), each with an id and a state (`job`), written down before anybody is told
-//! (`journal`), and kept where everybody can look (`store`).
+//! Service jobs: one at a time (`slot`), each with an id and a state (`job`), journaled before any response (`journal`), and
+//! kept in memory (`store`).
 
 mod job;
 mod journal;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::skills::evaluate::{Progress, RunProgress};
 
-/// Fewer calls say too little about the rest.
+/// With fewer calls, the remaining time is a guess.
 const FEWEST_CALLS: u64 = 5;
 
 /// Progress of a job that this process runs or has run.

@@ -1,4 +1,4 @@
-//! The one place for a job: taken before git is asked, free again whatever happens.
+//! The slot for one job: taken before git runs, released in every case.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::model::SkillName;
 
-/// Where one job at a time has its place.
+/// The slot for one job at a time.
 #[derive(Debug, Clone, Default)]
 pub(in crate::serve) struct Slot(Arc<watch::Sender<JobPlace>>);
 
@@ -18,16 +18,16 @@ struct JobPlace {
     closed: bool,
 }
 
-/// Who has the place; whoever comes too late is told.
+/// The job that holds the slot; a second client gets its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Current {
-    /// The skill that is evaluated.
+    /// The skill being evaluated.
     pub skill: SkillName,
-    /// Since when.
+    /// Its start time.
     pub started_at: Timestamp,
 }
 
-/// Why there is no place.
+/// Why the slot is not available.
 #[derive(Debug)]
 pub(in crate::serve) enum NoPlace {
     Busy(Current),
@@ -35,7 +35,7 @@ pub(in crate::serve) enum NoPlace {
 }
 
 impl Slot {
-    /// Takes the place.
+    /// Takes the slot.
     pub(in crate::serve) fn take(&self, skill: &SkillName, started_at: Timestamp) -> Result<Taken, NoPlace> {
         let mut taken = Err(NoPlace::Closed);
         self.0.send_if_modified(|place| {
@@ -52,24 +52,24 @@ impl Slot {
         taken
     }
 
-    /// Gives it to nobody any more.
+    /// Closes the slot permanently.
     pub(in crate::serve) fn close(&self) {
         self.0.send_modify(|place| place.closed = true);
     }
 
-    /// Whether somebody has it.
+    /// Whether the slot is taken.
     pub(in crate::serve) fn is_taken(&self) -> bool {
         self.0.borrow().current.is_some()
     }
 
-    /// Waits until nobody has it.
+    /// Waits until the slot is free.
     pub(in crate::serve) async fn is_free(&self) {
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.0.subscribe().wait_for(|place| place.current.is_none()).await;
     }
 }
 
-/// Whoever holds this has the place; it is free when this is gone, after a panic too.
+/// Holds the slot; releases it on drop, also after a panic.
 #[derive(Debug)]
 pub(in crate::serve) struct Taken(Slot);
 

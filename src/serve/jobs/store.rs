@@ -1,4 +1,4 @@
-//! All jobs that are known: in memory for those who ask, in the journal for after a crash.
+//! All known jobs: in memory for requests, in the journal for crashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,25 +17,25 @@ use crate::model::{Exit, Failure};
 use crate::skills::evaluate::{self, Kept, Order, RunProgress};
 use crate::util::durable;
 
-/// A journal with more lines than this many times its jobs is written anew.
+/// A journal with more lines than this many times its jobs is rewritten.
 const LINES_A_JOB: usize = 8;
 
 /// The jobs.
 #[derive(Debug)]
 pub struct Store {
     inner: Mutex<Inner>,
-    /// The jobs that had not ended when the state was left.
+    /// The jobs that had not ended when the last process did.
     found_open: Vec<JobId>,
     /// Changes with each request to cancel a job.
     cancels: watch::Sender<()>,
-    /// Held as long as the store: two services with one state would undo each other's work.
+    /// Held as long as the store: two services must not share a state directory.
     lock_file: File,
 }
 
-/// What became of a request to cancel a job.
+/// The result of a request to cancel a job.
 #[derive(Debug)]
 pub(in crate::serve) enum Cancel {
-    /// It is cancelled, or will be once its calls in flight are back.
+    /// It is cancelled, or will be when its calls in flight finish.
     Accepted(Job),
     /// It has ended.
     Ended(Job),
@@ -53,14 +53,14 @@ struct Inner {
 }
 
 impl Store {
-    /// Opens the state. Jobs that were open when it was left are interrupted.
+    /// Opens the state directory. Jobs that were open at the last exit become interrupted.
     pub fn open(state: &Path, keep: usize) -> anyhow::Result<Self> {
         let shown = state.display();
-        durable::create_dir_all(state).with_context(|| format!("cannot make the directory `{shown}`"))?;
+        durable::create_dir_all(state).with_context(|| format!("cannot create the directory `{shown}`"))?;
         let lock = File::create(state.join("lock")).with_context(|| format!("cannot write in `{shown}`"))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(Failure::new(Exit::Busy, format!("another service uses `{shown}`"))
-                .hint("each service needs a `--state` of its own")
+                .hint("each service needs its own `--state`")
                 .into());
         }
         let (journal, mut jobs) = Journal::open(state)?;
@@ -72,7 +72,7 @@ impl Store {
             if !known.contains(&id) && !jobs.contains_key(&id) {
                 tracing::warn!(
                     job = %id,
-                    "the journal of jobs has lost this job; its answers are kept, and used when the same evaluation is ordered again"
+                    "this job is missing from the journal; its responses are kept and reused when the same evaluation is requested again"
                 );
                 let job = found(id.clone(), lost, now);
                 found_open.extend(matches!(job.state, JobState::Interrupted { .. }).then(|| id.clone()));
@@ -104,13 +104,13 @@ impl Store {
         self.lock().jobs.values().rev().cloned().collect()
     }
 
-    /// So many of them after the newest `first`, and how many there are.
+    /// A page of them, after the newest `first`, and the total number.
     pub fn page(&self, first: usize, count: usize) -> (Vec<Job>, usize) {
         let inner = self.lock();
         (inner.jobs.values().rev().skip(first).take(count).cloned().collect(), inner.jobs.len())
     }
 
-    /// Takes a job in; it is on the disk when this returns.
+    /// Adds a job; it is durable on return.
     pub(in crate::serve) fn add(&self, job: Job) -> anyhow::Result<()> {
         let mut inner = self.lock();
         inner.journal.append(&job)?;
@@ -120,7 +120,7 @@ impl Store {
         Ok(())
     }
 
-    /// Gives a job a new state. A disk that takes nothing more is told to the log: whoever asks still hears the truth.
+    /// Sets the state of a job. If the journal cannot be written, that is logged and clients still get the new state.
     pub(in crate::serve) fn set(&self, id: &JobId, state: JobState) {
         let mut inner = self.lock();
         let Some(job) = inner.jobs.get_mut(id) else { return };
@@ -134,7 +134,7 @@ impl Store {
         drop(inner);
     }
 
-    /// Puts an interrupted job into the queue again, unless it was cancelled meanwhile.
+    /// Queues an interrupted job again, unless it was cancelled meanwhile.
     pub(in crate::serve) fn requeue(&self, id: &JobId) -> bool {
         let mut inner = self.lock();
         let waiting = inner.jobs.get_mut(id).filter(|job| matches!(job.state, JobState::Interrupted { .. }));
@@ -145,7 +145,7 @@ impl Store {
         true
     }
 
-    /// Notes how far a job is; that is not worth a line in the journal.
+    /// Records the progress of a job in memory only: it is not worth a journal line.
     pub(in crate::serve) fn set_progress(&self, id: &JobId, counts: &RunProgress) {
         let mut inner = self.lock();
         let Some(job) = inner.jobs.get_mut(id) else { return };
@@ -192,18 +192,18 @@ impl Store {
         Ok(Cancel::Accepted(job))
     }
 
-    /// Whether somebody has cancelled a job.
+    /// Whether a job was cancelled.
     pub(in crate::serve) fn is_cancelled(&self, id: &JobId) -> bool {
         self.lock().jobs.get(id).is_some_and(|job| job.cancel_requested)
     }
 
-    /// Waits until somebody cancels a job.
+    /// Waits until a job is cancelled.
     pub(in crate::serve) async fn cancelled(&self, id: &JobId) {
-        // The sender lives as long as this does.
+        // The sender lives as long as `self`.
         let _ = self.cancels.subscribe().wait_for(|()| self.is_cancelled(id)).await;
     }
 
-    /// Marks a job as interrupted or cancelled, with what it has come to; nothing if it has ended.
+    /// Marks a job as interrupted or cancelled, with its progress; `None` if it has ended.
     pub(in crate::serve) fn interrupt(&self, id: &JobId) -> Option<Job> {
         let mut inner = self.lock();
         let job = inner.jobs.get_mut(id).filter(|job| job.state.is_open())?;
@@ -214,7 +214,7 @@ impl Store {
         Some(job)
     }
 
-    /// The jobs that were interrupted since then, the oldest first; none whose calls a later job has made its own.
+    /// The jobs interrupted since then, the oldest first; not those whose batch a later job has continued.
     pub(in crate::serve) fn interrupted_since(&self, since: Timestamp) -> Vec<Job> {
         let inner = self.lock();
         let is_last = |job: &Job| {
@@ -227,14 +227,14 @@ impl Store {
         inner.jobs.values().filter(is_one).cloned().collect()
     }
 
-    /// The last job with the calls of this order, if it has ended.
+    /// The last job with the calls of this request, if it has ended.
     pub(in crate::serve) fn last_of(&self, order: &Order) -> Option<Job> {
         let inner = self.lock();
         let last = inner.jobs.values().filter(|job| job.has_calls_of(order)).max_by_key(|job| job.started_at);
         last.filter(|job| !job.state.is_open()).cloned()
     }
 
-    /// Lets a job go on with no answers of another.
+    /// Makes a job start without responses of another.
     pub(in crate::serve) fn begin_anew(&self, id: &JobId) {
         let mut inner = self.lock();
         let Some(job) = inner.jobs.get_mut(id) else { return };
@@ -243,7 +243,7 @@ impl Store {
         inner.write(&job);
     }
 
-    /// The names under which answers are kept.
+    /// The batch ids of all jobs.
     pub(in crate::serve) fn batches(&self) -> BTreeSet<String> {
         self.lock().jobs.values().map(|job| job.batch().as_str().to_owned()).collect()
     }
@@ -266,7 +266,7 @@ impl Inner {
         }
     }
 
-    /// Forgets the oldest jobs beyond the number that is kept, but none that goes on.
+    /// Deletes the oldest jobs beyond the limit, except open ones.
     fn forget_old(&mut self) {
         let too_many = self.jobs.len().saturating_sub(self.keep);
         let closed = self.jobs.values().filter(|job| !job.state.is_open());
@@ -278,11 +278,11 @@ impl Inner {
     }
 }
 
-/// A job that the journal has lost. One that had its entries may have been published: it is not resumed by itself.
+/// A job that the journal has lost. If it had entries, it may have been published: it is not resumed automatically.
 fn found(id: JobId, evaluation: Kept, now: Timestamp) -> Job {
     let started_at = id.second().unwrap_or(Timestamp::UNIX_EPOCH);
     let state = if evaluation.has_entries {
-        JobState::Failed { reason: "what became of it was lost; what was answered is kept".to_owned() }
+        JobState::Failed { reason: "its state was lost; its responses are kept".to_owned() }
     } else {
         JobState::Interrupted { progress: None }
     };
@@ -296,7 +296,7 @@ fn interrupt(job: &mut Job, now: Timestamp) {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // A child process that is just being started would hold the lock until it has closed its copy of the file.
+        // A child process that is being started would hold the lock until it closes its copy of the file.
         let _ = self.lock_file.unlock();
     }
 }

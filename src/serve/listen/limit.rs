@@ -1,4 +1,4 @@
-//! So many connections at once, of all and of one address; and none that takes no bytes for a minute.
+//! Limits open connections, in total and per address, and closes those that accept no bytes for a minute.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,10 +15,10 @@ use tokio::time::{Instant, Sleep};
 
 use crate::util::caller::counted_as;
 
-/// Whoever reads nothing of its answer for so long is let go.
+/// A client that reads nothing for this long is disconnected.
 const WRITE_WITHIN: Duration = Duration::from_mins(1);
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Debug)]
 pub(super) struct Connections {
     most: usize,
@@ -69,7 +69,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// Accepts as another acceptor does, while there is place.
+/// Wraps an acceptor and accepts while there is room.
 #[derive(Debug, Clone)]
 pub(super) struct Limited<A> {
     inner: A,

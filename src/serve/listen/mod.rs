@@ -1,4 +1,4 @@
-//! The port: bound before anything else happens, with TLS or behind something that has it, and with limits.
+//! The port: bound before anything else, with TLS or behind a TLS proxy, and with limits.
 
 mod limit;
 mod tls;
@@ -21,10 +21,10 @@ use tokio::net::TcpSocket;
 use self::limit::{Connections, Limited};
 use crate::model::{Exit, Failure};
 
-/// How long the head of a request may take, and how long a connection may be kept without one.
+/// The time limit for a request head, and for an idle connection.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 const LARGEST_HEAD: usize = 32 * 1024;
-/// How many callers may knock at once. The standard library's 128 lets the rest wait a second for their next try.
+/// The listen backlog. With the standard library's 128, further clients wait a second for their retry.
 const BACKLOG: u32 = 1024;
 
 /// Where to listen, and how.
@@ -34,9 +34,9 @@ pub struct ListenOptions {
     pub address: SocketAddr,
     /// The certificate, if this port speaks TLS.
     pub tls: Option<TlsFiles>,
-    /// A proxy that speaks TLS stands before the port.
+    /// Whether a TLS proxy is in front of the port.
     pub behind_proxy: bool,
-    /// Connections at once.
+    /// The most connections at once.
     pub most_connections: usize,
 }
 
@@ -72,7 +72,7 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
             failure.hint(format!("port {port} needs root: choose one above 1023, for example `--listen {other}`"))
         }
         ErrorKind::AddrNotAvailable => failure.hint(
-            "no network interface of this machine has that address: `--listen 127.0.0.1:8080` is reachable from here only, \
+            "no network interface of this machine has this address: `--listen 127.0.0.1:8080` is reachable only from this machine, \
              `--listen 0.0.0.0:8080` from everywhere",
         ),
         _ => failure,
@@ -80,18 +80,18 @@ fn cannot_listen(address: SocketAddr, error: &std::io::Error) -> Failure {
 }
 
 impl Listener {
-    /// Binds the port; a plain one is refused where others could listen in.
+    /// Binds the port; refuses plain HTTP on an address that others could eavesdrop on.
     pub(super) fn bind(options: &ListenOptions) -> anyhow::Result<Self> {
         let address = options.address;
         if options.tls.is_none() && !options.behind_proxy && !address.ip().is_loopback() {
-            let text = format!("without TLS, `{address}` would send tokens in the clear");
+            let text = format!("without TLS, clients of `{address}` would send tokens in cleartext");
             return Err(Failure::new(Exit::Usage, text)
-                .hint("give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`")
+                .hint("pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`")
                 .into());
         }
         let tls = options.tls.clone().map(Tls::load).transpose()?.map(Arc::new);
         let socket = bound(address).map_err(|error| cannot_listen(address, &error))?;
-        // Behind a proxy, all connections are its own.
+        // Behind a proxy, all connections come from the proxy.
         let of_one = if options.behind_proxy {
             options.most_connections
         } else {
@@ -101,18 +101,18 @@ impl Listener {
         Ok(Self { socket, tls, connections })
     }
 
-    /// The address, with the port that the system chose if it was left to it.
+    /// The URL, with the port that the system chose for port 0.
     pub(super) fn url(&self) -> anyhow::Result<String> {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         Ok(format!("{scheme}://{}", self.socket.local_addr()?))
     }
 
-    /// What can be read again, if this port speaks TLS.
+    /// The certificate to reload, if this port uses TLS.
     pub(super) fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
     }
 
-    /// Answers until the handle is told to stop.
+    /// Serves until the handle is stopped.
     pub(super) async fn serve(self, router: Router, handle: Handle<SocketAddr>) -> anyhow::Result<()> {
         let service = router.into_make_service_with_connect_info::<SocketAddr>();
         let mut server = axum_server::from_tcp(self.socket)?.handle(handle);

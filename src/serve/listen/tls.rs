@@ -1,4 +1,4 @@
-//! The certificate: read at the start, and again whenever its files change.
+//! The certificate: read at the start, and again when its files change.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,13 +13,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::model::Failure;
 use crate::util::clock;
 
-/// How often the files are looked at.
+/// How often the files are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The two PEM files.
 #[derive(Debug, Clone)]
 pub struct TlsFiles {
-    /// The certificate, and those between it and the root.
+    /// The certificate and its intermediate certificates.
     pub cert: PathBuf,
     /// Its private key.
     pub key: PathBuf,
@@ -33,7 +33,7 @@ pub(in crate::serve) struct Tls {
     seen: Mutex<Stamp>,
 }
 
-/// What changes with the files.
+/// Changes when the files change.
 type Stamp = [Option<(SystemTime, u64)>; 2];
 
 impl Tls {
@@ -47,7 +47,7 @@ impl Tls {
         self.config.clone()
     }
 
-    /// Looks at the files for ever, and reads them when they have changed.
+    /// Checks the files forever, and reads them when they have changed.
     pub(in crate::serve) async fn follow(self: Arc<Self>) {
         loop {
             clock::sleep(LOOK_EVERY).await;
@@ -61,14 +61,14 @@ impl Tls {
         }
     }
 
-    /// Reads the files again; one that is of no use leaves the certificate as it is.
+    /// Reads the files again; if they are unusable, the old certificate stays.
     pub(in crate::serve) fn reload(&self) {
         match read(&self.files) {
             Ok(config) => {
                 self.config.reload_from_config(Arc::new(config));
                 tracing::info!(cert = %self.files.cert.display(), "certificate read");
             }
-            Err(failure) => tracing::error!("the old certificate stays: {failure}"),
+            Err(failure) => tracing::error!("keeping the old certificate: {failure}"),
         }
     }
 }
@@ -85,7 +85,7 @@ fn read(files: &TlsFiles) -> Result<ServerConfig, Failure> {
         .and_then(Iterator::collect)
         .map_err(|error| cannot("certificate", &files.cert, &error))?;
     if certs.is_empty() {
-        return Err(cannot("certificate", &files.cert, &"no certificate in it"));
+        return Err(cannot("certificate", &files.cert, &"it contains no certificate"));
     }
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| cannot("key", &files.key, &error))?;
     let provider = Arc::new(aws_lc_rs::default_provider());
@@ -99,5 +99,5 @@ fn read(files: &TlsFiles) -> Result<ServerConfig, Failure> {
 
 fn cannot(what: &str, path: &Path, why: &dyn std::fmt::Display) -> Failure {
     Failure::config(format!("cannot use the {what} `{}`: {why}", path.display()))
-        .hint("`--tls-cert` and `--tls-key` name PEM files that belong together")
+        .hint("`--tls-cert` and `--tls-key` must be PEM files of the same key pair")
 }

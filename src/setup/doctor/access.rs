@@ -4,7 +4,7 @@ use super::{Patient, refused};
 use crate::github::TokenKind;
 use crate::model::{Finding, Level, printable};
 
-/// What a dispatch needs, as GitHub's settings name it.
+/// The permissions for a dispatch, by their names in GitHub's settings.
 const NEEDED: [(&str, &str); 2] = [("actions", "Actions"), ("contents", "Contents")];
 
 pub(super) async fn findings(patient: &Patient<'_>) -> Vec<Finding> {
@@ -37,10 +37,10 @@ pub(super) async fn findings(patient: &Patient<'_>) -> Vec<Finding> {
     findings
 }
 
-/// GitHub shows the permissions of some tokens to nobody.
+/// GitHub does not report the permissions of some tokens.
 fn untold(token: &str, needed: &str) -> Finding {
-    let text = format!("GitHub does not tell what {token} may do; it needs {needed}");
-    Finding::new(Level::Note, text).hint("`run-evals doctor --ping` tries it")
+    let text = format!("GitHub does not report the permissions of {token}; it needs {needed}");
+    Finding::new(Level::Note, text).hint("`run-evals doctor --ping` tests it")
 }
 
 async fn app(patient: &Patient<'_>) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! The files of the runner repository, and whether every key that they refer to reaches the runner.
+//! Checks the files of the runner repository, and whether every key that they refer to reaches the runner.
 
 use std::path::{Path, PathBuf};
 
@@ -7,15 +7,15 @@ use crate::config::{Env, Policy, RunnerJob, TargetsFile};
 use crate::github::{ApiError, Client, SecretPlace};
 use crate::model::{Finding, Level, RemoteTarget, RunnerTarget, Target, printable};
 
-/// The runner's target of a dispatcher's target that names none.
+/// The default `target` of a dispatcher's target.
 pub(super) const DEFAULT_TARGET: &str = "default";
 
-/// What one small request costs.
+/// The cost of one small request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Costs {
     /// The model, if the target names one.
     pub model: Option<String>,
-    /// At most, in US dollars, if the price is known.
+    /// The maximum in US dollars, if the price is known.
     pub at_most_usd: Option<f64>,
 }
 
@@ -33,7 +33,7 @@ pub(super) async fn findings(
         }
         Err(error) => findings.push(refused(error)),
         Ok(None) => {
-            let text = format!("there is no `targets.yaml` on `{}` of `{repo}`", branch(patient));
+            let text = format!("`targets.yaml` not found on `{}` of `{repo}`", branch(patient));
             findings.push(Finding::new(Level::Error, text).hint(patient.init()));
         }
         Ok(Some(targets)) => findings.extend(target(patient, &targets, job).await),
@@ -97,10 +97,10 @@ async fn target(patient: &Patient<'_>, targets: &TargetsFile, job: Option<&Runne
     findings
 }
 
-/// The target as far as it can be read without its keys.
+/// The target, as far as it is known without its keys.
 fn resolve(targets: &TargetsFile, name: &str, variables: &[String]) -> Option<RunnerTarget> {
     let mut env = Env::default();
-    // A value that is legal wherever a reference can be: as a key and in an address.
+    // A value that is legal for every reference: as a key and in a URL.
     env.set_where_unset(variables.iter().cloned(), "https://unset.invalid");
     let plain = targets
         .resolve_without_keys(name, &Env::default())
@@ -148,7 +148,7 @@ async fn policy(patient: &Patient<'_>, name: &str, target: &RunnerTarget) -> Vec
     if failures.is_empty() { vec![Finding::ok(format!("`{path}` allows it"))] } else { failures }
 }
 
-/// Whether the workflow passes each variable, and whether its secret exists.
+/// Checks whether the workflow passes each variable, and whether its secret exists.
 async fn keys(patient: &Patient<'_>, job: &RunnerJob, variables: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut referenced = Vec::new();
@@ -171,7 +171,7 @@ async fn keys(patient: &Patient<'_>, job: &RunnerJob, variables: &[String]) -> V
     let (client, repo) = (patient.client, patient.repo());
     let of_environment = match &job.environment {
         Some(name) => match client.secret_names(repo, SecretPlace::Environment(name)).await {
-            // The environment is reported elsewhere.
+            // A missing environment is reported elsewhere.
             Err(error) if error.is_not_found() => Ok(Vec::new()),
             names => names,
         },
@@ -200,7 +200,7 @@ async fn keys(patient: &Patient<'_>, job: &RunnerJob, variables: &[String]) -> V
         } else if has(&of_organization) {
             Finding::ok(format!("secret `{name}` of the organization"))
         } else {
-            Finding::new(Level::Error, format!("there is no secret `{name}`")).hint(set)
+            Finding::new(Level::Error, format!("no secret `{name}`")).hint(set)
         });
     }
     findings
@@ -229,7 +229,7 @@ pub(super) async fn fetch_targets(
     Ok(None)
 }
 
-/// The costs of one request of this many bytes and output tokens, by the runner's own targets file.
+/// The cost of one request with this many bytes and output tokens, by the runner's own targets file.
 pub async fn ping_costs(
     client: &Client,
     target: &RemoteTarget,
@@ -247,7 +247,7 @@ pub async fn ping_costs(
 }
 
 impl Costs {
-    /// The costs by the price of a target. A prompt has at most one token per byte.
+    /// The cost by the price of a target. A prompt has at most one token per byte.
     #[expect(clippy::cast_precision_loss, reason = "a prompt of a few bytes")]
     pub fn of(target: &RunnerTarget, bytes: usize, output: u32) -> Self {
         let price = target.price.map(|price| {

@@ -1,7 +1,7 @@
-//! `doctor`: reads a set-up from the token to the key, and changes nothing. Each finding names the command that fixes it.
+//! `doctor`: checks a setup from the token to the key, and changes nothing. Each finding names the command that fixes it.
 //!
-//! `access` looks at the token, `actions` at Actions and the workflow, `configuration` at the files and secrets of the runner repository,
-//! `protection` at environments, branch rules and branches. `models` asks providers for announced shutdowns.
+//! `access` checks the token, `actions` Actions and the workflow, `configuration` the files and secrets of the runner repository,
+//! `protection` environments, branch rules and branches. `models` checks for announced model shutdowns.
 
 mod access;
 mod actions;
@@ -18,16 +18,16 @@ use crate::engine::{runner_repository, runner_workflow, visibility};
 use crate::github::{Account, ApiError, Client, RepositoryInfo};
 use crate::model::{Finding, Level, RemoteTarget, printable};
 
-/// The provider in a command where nothing else is known.
+/// The provider in suggested commands, if none is known.
 const EXAMPLE_PROVIDER: &str = "openai";
 
-/// What the checks of one runner repository share.
+/// The shared state of the checks of one runner repository.
 struct Patient<'a> {
     client: &'a Client,
     target: &'a RemoteTarget,
     info: RepositoryInfo,
     account: Option<Account>,
-    /// The option of `init runner` for the runner's target, for commands that fix something.
+    /// The option of `init runner` for the runner's target, for suggested commands.
     option: String,
 }
 
@@ -46,7 +46,7 @@ pub async fn examine(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
     };
     let seen = if info.private { "private" } else { "public" };
     let mut findings = vec![Finding::ok(format!("repository `{repo}`, {seen}"))];
-    // With `--allow-public` a dispatch continues.
+    // A dispatch with `--allow-public` continues.
     if let Err(failure) = visibility(&info, target, false) {
         findings.push(Finding::failure(Level::Warning, &failure));
     }
@@ -88,7 +88,7 @@ impl Patient<'_> {
         &self.target.repo
     }
 
-    /// The branch or tag that runs.
+    /// The branch or tag to run.
     fn git_ref(&self) -> &str {
         self.target.git_ref.as_deref().unwrap_or(&self.info.default_branch)
     }
@@ -98,7 +98,7 @@ impl Patient<'_> {
         format!("`run-evals init runner {} {}` adds what is missing", self.repo(), self.option)
     }
 
-    /// The command that writes the workflow again, with a line for each key.
+    /// The command that rewrites the workflow, with a line for each key.
     fn update_workflow(&self) -> String {
         format!("`run-evals init runner {} {} --update-workflow`", self.repo(), self.option)
     }
@@ -145,7 +145,7 @@ fn option_of(targets: &TargetsFile, target: &RemoteTarget) -> Option<String> {
     )
 }
 
-/// What a failed request means for the target; network trouble means nothing.
+/// The finding for a failed request; a network problem says nothing about the target.
 fn refused(error: ApiError) -> Finding {
     let level = match &error {
         ApiError::BadAnswer { .. } => Level::Unknown,

@@ -1,10 +1,10 @@
-//! Announced shutdowns of models, where the provider's list of models tells them.
+//! Announced shutdowns of models, from the provider's model list.
 
 use crate::model::{Api, Finding, Level, RunnerTarget, printable};
 use crate::providers::list_models;
 
-/// Whether a check may send the key there: to the provider itself or to this machine. Any other address comes from a file that may have
-/// come with a checkout, and only a run that the user starts sends a key to it.
+/// Whether a check may send the key there: to the provider itself or to this machine. Any other address comes from a file that may
+/// be untrusted, and gets a key only in a run that the user starts.
 fn is_trusted(base_url: &str) -> bool {
     let Ok(url) = reqwest::Url::parse(base_url) else { return false };
     let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);

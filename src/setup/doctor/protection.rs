@@ -1,4 +1,4 @@
-//! Who can reach the keys: the environment's branches, the rules of the default branch; and the branches that results need.
+//! Checks who can reach the keys: the environment's branches and the rules of the default branch. Also checks the results branches.
 
 use globset::GlobBuilder;
 
@@ -6,7 +6,7 @@ use super::{Patient, refused, unread};
 use crate::config::RunnerJob;
 use crate::model::{Finding, Level, RemoteResults, printable};
 
-/// Rules that keep a job from pushing a results branch.
+/// Rules that prevent a job from pushing a results branch.
 const BLOCKING: [&str; 7] = [
     "creation",
     "update",
@@ -16,7 +16,7 @@ const BLOCKING: [&str; 7] = [
     "required_deployments",
     "merge_queue",
 ];
-/// Where batches are handed over.
+/// The folder of hand-over branches.
 const BATCH_PREFIX: &str = "eval-batch";
 
 pub(super) async fn findings(patient: &Patient<'_>, job: Option<&RunnerJob>) -> Vec<Finding> {
@@ -40,7 +40,7 @@ async fn environment(patient: &Patient<'_>, name: &str) -> Vec<Finding> {
     let found = match client.environment(repo, name).await {
         Ok(Some(found)) => found,
         Ok(None) => {
-            let text = format!("there is no environment `{shown}`: GitHub creates it without a restriction");
+            let text = format!("no environment `{shown}`: GitHub would create it without restrictions");
             return vec![Finding::new(Level::Warning, text).hint(patient.init())];
         }
         Err(error) => return vec![unread("the environment", error)],

@@ -12,10 +12,10 @@ use crate::report::{LEADERBOARD_TYPE, Origin, Statement, Subject};
 
 /// The folder of an output directory with each entry as a file, named by its digest.
 const ENTRIES: &str = "entries";
-/// The folder with a statement for each entry, named by the entry's digest.
+/// The folder with a statement per entry, named by the entry's digest.
 const ATTESTATIONS: &str = "attestations";
 
-/// How entries came about.
+/// How the entries were made.
 #[derive(Debug, Clone, Serialize)]
 struct LeaderboardPredicate<'e> {
     origin: Origin,
@@ -43,7 +43,7 @@ struct AttestedModel<'e> {
     entry_sha256: Digest,
 }
 
-/// Writes every entry as a file with a statement of its own, and one statement about all of them and the responses.
+/// Writes every entry as a file with its own statement, and one statement about all of them and the responses.
 pub(super) fn write(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
     let responses = Subject::new("responses.jsonl", &Digest::of(&evaluated.responses));
     let name = |digest: &Digest| format!("{ENTRIES}/{digest}.json");

@@ -1,4 +1,4 @@
-//! Who serves which model: the first of the operator's targets that has it.
+//! Finds the target that serves each model: the first of the operator's targets that has it.
 
 use std::time::Duration;
 
@@ -11,34 +11,34 @@ use crate::model;
 use crate::model::{Params, RunnerTarget, Target, printable};
 use crate::providers::{ListedModel, list_models};
 
-/// Gateways wait for their own backends this long, and say so only then.
+/// Gateways wait this long for their own backends before they report an error.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(330);
 
-/// A model that is asked, and who answers.
+/// A model and the target that serves it.
 #[derive(Debug, Clone)]
 pub struct Served {
-    /// What it is asked for.
+    /// Its settings.
     pub settings: ModelSettings,
-    /// The model that its name stands for, where the server says that it is an alias.
+    /// The model behind its name, if the server says that it is an alias.
     pub alias_target: Option<String>,
     /// The name of the target that serves it.
     pub served_by: String,
-    /// The target, set to this model alone.
+    /// The target, restricted to this model.
     pub(super) target: RunnerTarget,
 }
 
-/// A model that nobody serves here.
+/// A model that no target serves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct NotServed {
     /// Its name.
     pub model: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
     #[serde(skip)]
     asked: String,
 }
 
-/// Finds a target for each model; it is an error if none has one.
+/// Finds a target for each model; an error if there is none for any.
 pub(super) async fn find(
     workspace: &Workspace,
     models: &[ModelSettings],
@@ -48,15 +48,15 @@ pub(super) async fn find(
         let names: Vec<String> =
             missing.iter().map(|model| format!("`{}`", printable(&model.model))).collect();
         let asked = missing.first().map(|model| model.asked.clone()).unwrap_or_default();
-        let message = format!("none of the models is served: {} (asked: {asked})", names.join(", "));
+        let message = format!("no target serves any of the models: {} (checked: {asked})", names.join(", "));
         return Err(model::Failure::new(model::Exit::Failure, message)
-            .hint("model names must be spelled as `GET /v1/models` of the server lists them; `--target` names other targets")
+            .hint("model names must be spelled as `GET /v1/models` of the server lists them; `--target` selects other targets")
             .into());
     }
     Ok((all, missing, env))
 }
 
-/// Finds a target for each model. Targets are asked in order, and no more of them than it takes.
+/// Finds a target for each model. Queries targets in order, and only as many as needed.
 pub(super) async fn find_any(
     workspace: &Workspace,
     models: &[ModelSettings],
@@ -91,7 +91,7 @@ pub(super) async fn find_any(
             }
         }
     }
-    let nowhere = format!("no target has it (asked: {})", asked.join(", "));
+    let nowhere = format!("no target has it (checked: {})", asked.join(", "));
     let (mut all, mut missing) = (Vec::new(), Vec::new());
     for ((settings, found), held_back) in models.iter().zip(found).zip(held_back) {
         match found {
@@ -112,7 +112,7 @@ enum Has {
     No,
 }
 
-/// A list of the server's own says what it has; without one, the target's `model` and `allow_models` do.
+/// A server's own model list decides; without one, the target's `model` and `allow_models` do.
 fn has(target: &RunnerTarget, listed: Option<&[ListedModel]>, id: &str) -> Has {
     let is_allowed = target.allow_models.is_empty() || target.allows_model(id);
     match listed {
@@ -126,7 +126,7 @@ fn has(target: &RunnerTarget, listed: Option<&[ListedModel]>, id: &str) -> Has {
     }
 }
 
-/// The target for one model. Its own settings play no part: an entry must be the same wherever it is made.
+/// The target for one model. Its own settings are not used: an entry must be the same wherever it is made.
 fn served(target: &RunnerTarget, settings: &ModelSettings, alias_target: Option<String>) -> Served {
     let mut own = target.clone();
     own.name.clone_from(&settings.id);
@@ -137,7 +137,7 @@ fn served(target: &RunnerTarget, settings: &ModelSettings, alias_target: Option<
     Served { settings: settings.clone(), alias_target, served_by: target.name.clone(), target: own }
 }
 
-/// The targets to ask. One that nobody named and that cannot be used is left out.
+/// The targets to query. Skips one that was not named explicitly and is not usable.
 fn targets(workspace: &Workspace, file: &TargetsFile, env: &Env) -> Result<Vec<RunnerTarget>, Failure> {
     let named = !workspace.target_names.is_empty();
     let names: Vec<&str> = if named {
@@ -162,9 +162,7 @@ fn targets(workspace: &Workspace, file: &TargetsFile, env: &Env) -> Result<Vec<R
                     "target `{}` is a runner repository on GitHub, not a server with models",
                     target.name
                 );
-                return Err(model::Failure::config(message)
-                    .hint("name a target with a model behind it")
-                    .into());
+                return Err(model::Failure::config(message).hint("choose a target with a model").into());
             }
             Ok(Target::Remote(_)) => {}
             Err(failure) if named => return Err(failure.into()),

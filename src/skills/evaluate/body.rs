@@ -1,4 +1,4 @@
-//! What people read of an evaluation: a table on a terminal, and the text of the pull request.
+//! Renders an evaluation: a table for a terminal, and the text of the pull request.
 
 use std::fmt::Write as _;
 
@@ -7,9 +7,9 @@ use crate::leaderboard;
 use crate::model::{CommitSha, Entry, Ratio, Replicates, printable};
 use crate::util::markdown;
 
-/// How much of a stranger's text is repeated.
+/// How much of an untrusted text is repeated.
 const LONGEST: usize = 300;
-/// What GitHub takes of a body, with room for what it adds.
+/// GitHub's limit for a body, with a margin.
 const LONGEST_BODY: usize = 60_000;
 
 /// The title of the pull request, and the subject of the commit.
@@ -18,7 +18,7 @@ pub(super) fn pull_request_title(evaluated: &Evaluated) -> String {
     format!("Evaluate {skill} {} at {}", printable(skill_version), pinned.prompt_commit.short())
 }
 
-/// The text of the pull request, which the summary of a step has too.
+/// The text of the pull request, also used in the step summary.
 pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String {
     let Evaluated { skill, skill_version, replicates, pinned, .. } = evaluated;
     let mut out = format!(
@@ -38,7 +38,7 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
     if out.len() > LONGEST_BODY {
         let end = out[..out.floor_char_boundary(LONGEST_BODY)].rfind('\n').map_or(0, |end| end + 1);
         out.truncate(end);
-        out.push_str("\nThe rest is too long for this page: it is in `leaderboard.json`.\n");
+        out.push_str("\nThe rest is in `leaderboard.json`.\n");
     }
     let mut list = |title: &str, items: Vec<String>| {
         if !items.is_empty() && out.len() < LONGEST_BODY {
@@ -55,12 +55,12 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
     let not_served = evaluated.not_served.iter().map(|model| {
         format!("{}: {}", markdown::code(&model.model, LONGEST), markdown::code(&model.reason, LONGEST))
     });
-    list("Models that are not served here:", not_served.collect());
+    list("Models that no target serves:", not_served.collect());
     let failed = evaluated.failed.iter().map(|model| {
         format!("{}: {}", markdown::code(&model.model, LONGEST), markdown::code(&model.reason, LONGEST))
     });
     list(
-        "Models that failed, and have no entry. Order the evaluation again to call only them:",
+        "Models that failed and have no entry. Request the evaluation again to call only these:",
         failed.collect(),
     );
     list("To know:", evaluated.warnings.iter().map(|warning| markdown::code(warning, LONGEST)).collect());
@@ -74,7 +74,7 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
     out
 }
 
-/// The same for a terminal.
+/// The text for a terminal.
 pub fn render_text(evaluated: &Evaluated) -> String {
     let header = ["model", "accuracy", "95 % interval", "change", "reproducibility", "schema valid", "calls"];
     let mut rows = vec![header.map(ToOwned::to_owned)];
@@ -121,7 +121,7 @@ pub fn render_text(evaluated: &Evaluated) -> String {
     out
 }
 
-/// How an entry differs from the one before.
+/// How an entry differs from the previous one.
 fn change(evaluated: &Evaluated, entry: &Entry) -> String {
     let rank = |commit: &CommitSha| evaluated.rank(commit);
     let Some(change) = leaderboard::previous(&evaluated.leaderboard, entry, &rank) else {

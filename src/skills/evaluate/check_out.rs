@@ -1,4 +1,4 @@
-//! From an order to everything that the calls need, read once; nothing is paid before all of it is right.
+//! Reads everything that the calls need, once; no call is made until all of it is valid.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,17 +16,17 @@ use crate::leaderboard::Leaderboard;
 use crate::model::{BatchId, CommitSha, Digest, Failure, SkillName, printable};
 use crate::util::WorkDir;
 
-/// The longest list of models, and leaderboard.
+/// The largest model list, and the largest leaderboard.
 const LONGEST_FILE: u64 = 64 << 20;
 
 type Result<T> = std::result::Result<T, CheckoutError>;
 
-/// A skill at a commit, with the models that it is evaluated with.
+/// A skill at a commit, with the models to evaluate it with.
 #[derive(Debug, Clone)]
 pub struct Checkout {
-    /// What was asked for.
+    /// The request.
     pub order: Order,
-    /// What it is made of.
+    /// The commits that it resolved to.
     pub pinned: Pinned,
     /// The skill, with its cases.
     pub skill: Skill,
@@ -36,13 +36,13 @@ pub struct Checkout {
     pub default_branch: String,
     /// Whether the commit is part of the default branch, so that its entries may go there.
     pub is_on_default: bool,
-    /// The leaderboard of the default branch, as it was then.
+    /// The leaderboard of the default branch at that time.
     pub(super) leaderboard: Leaderboard,
-    /// Whether the library publishes what models answered.
+    /// Whether the library publishes the models' answers.
     pub(super) publishes_details: bool,
-    /// How many commits before this one those of its entries are.
+    /// How many commits back each commit of the skill's entries is.
     pub(super) ranks: BTreeMap<CommitSha, u64>,
-    /// Where the library comes from.
+    /// The URL of the library.
     pub(super) origin: Option<String>,
 }
 
@@ -52,8 +52,8 @@ impl Checkout {
         &self.pinned.prompt_commit
     }
 
-    /// Reports a commit that is not on the default branch before its results are paid for: a warning, and an error if a pull
-    /// request is wanted.
+    /// Reports a commit that is not on the default branch before its results are paid for: a warning, or an error if a pull request
+    /// is requested.
     pub fn check_branch(&self, open_pr: bool) -> std::result::Result<Option<String>, Failure> {
         if self.is_on_default {
             return Ok(None);
@@ -62,9 +62,9 @@ impl Checkout {
         let message = format!("the commit {commit} is not part of `{}`", printable(&self.default_branch));
         if open_pr {
             return Err(Failure::config(format!("{message}: its entries do not belong there"))
-                .hint("leave `--open-pr` out to try it, or merge it first"));
+                .hint("remove `--open-pr` to try it, or merge it first"));
         }
-        Ok(Some(format!("{message}: the entries are for you alone")))
+        Ok(Some(format!("{message}: its entries cannot be published")))
     }
 
     /// A new id, `<utc>-<8 hex>`. The same skill at the same commit may be evaluated several times in one second.
@@ -75,7 +75,7 @@ impl Checkout {
     }
 }
 
-/// Brings the clones up to date, finds the commit that is meant, and reads the skill, its cases, the models and the
+/// Updates the clones, resolves the commit, and reads the skill, its cases, the models and the
 /// leaderboard.
 pub async fn check_out(workspace: &Workspace, order: &Order) -> Result<Checkout> {
     let library_origin = origin_of(workspace, &workspace.library).await?;
@@ -97,7 +97,7 @@ pub async fn check_out(workspace: &Workspace, order: &Order) -> Result<Checkout>
             .as_ref()
             .map(|source| match datasets_origin {
                 Some(origin) => open(source, origin),
-                // What is checked out is all that is needed.
+                // The checkout itself has everything.
                 None => open(source, super::clones::Origin::default()),
             })
             .transpose()?;
@@ -114,7 +114,7 @@ pub async fn check_out(workspace: &Workspace, order: &Order) -> Result<Checkout>
             models: read_models(&library, &models_commit)?,
             ranks: ranks(&library, &prompt, &leaderboard, &order)?,
             leaderboard,
-            // Answers repeat what is in the input, and data sets may be private.
+            // Answers repeat parts of the input, and data sets may be private.
             publishes_details: publishes_details.unwrap_or(!skill.reads_datasets()),
             is_on_default: library.is_on_default(&prompt)?,
             default_branch: library.branch.clone(),
@@ -125,11 +125,11 @@ pub async fn check_out(workspace: &Workspace, order: &Order) -> Result<Checkout>
         })
     });
     work.await.unwrap_or_else(|error| {
-        Err(CheckoutError::of(CheckoutProblem::Pull, anyhow::anyhow!("the checkout was broken off: {error}")))
+        Err(CheckoutError::of(CheckoutProblem::Pull, anyhow::anyhow!("the checkout was aborted: {error}")))
     })
 }
 
-/// The commit of the library that is meant.
+/// Resolves the commit of the library.
 fn prompt_commit(workspace: &Workspace, order: &Order, library: &mut Opened) -> Result<ObjectId> {
     if let Some(pinned) = &order.pinned {
         return library.commit(&pinned.prompt_commit);
@@ -141,7 +141,7 @@ fn prompt_commit(workspace: &Workspace, order: &Order, library: &mut Opened) -> 
     if workspace.library.is_kept() {
         library.pull()?;
     } else {
-        // Only what is a part of a skill would be missed; a workflow puts other things beside it.
+        // Only missing skill files matter; a workflow may create other files.
         library.must_be_clean(|path| path.starts_with(super::export::COMPONENTS))?;
     }
     Ok(library.head.clone())
@@ -178,7 +178,7 @@ fn read_skill(
     Ok(skill)
 }
 
-/// A directory for the files of the skill, removed after they are read; those of killed processes are removed too.
+/// A directory for the files of the skill, removed after reading; leftovers of killed processes are removed, too.
 fn temporary(workspace: &Workspace) -> Result<WorkDir> {
     let made = std::fs::create_dir_all(&workspace.state).and_then(|()| WorkDir::within(&workspace.state));
     made.map_err(|error| {
@@ -188,7 +188,7 @@ fn temporary(workspace: &Workspace) -> Result<WorkDir> {
     })
 }
 
-/// A message as if the library itself had been read.
+/// The message with paths as if the library itself had been read.
 fn without(failure: &Failure, folder: &Path) -> Failure {
     let shown = format!("{}/", folder.display());
     let message = failure.to_string().replace(&shown, "");
@@ -204,15 +204,15 @@ fn read_models(library: &Opened, commit: &ObjectId) -> Result<Models> {
     let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
     let branch = &library.branch;
     let bytes = bytes.ok_or_else(|| {
-        let message = format!("there is no `{}` on `{branch}` of the library", Models::PATH);
+        let message = format!("`{}` not found on `{branch}` of the library", Models::PATH);
         CheckoutError::new(CheckoutProblem::Invalid, message)
-            .hint("it lists the models: `models:`, then `- id: <name>` for each")
+            .hint("create it to list the models: `models:`, then `- id: <name>` for each")
     })?;
     let text = String::from_utf8_lossy(&bytes);
     Models::read(&text, Path::new(Models::PATH)).map_err(|invalid| CheckoutError::invalid(invalid.into()))
 }
 
-/// How far back the commits are for which the skill has entries.
+/// How many commits back the skill's entries are.
 fn ranks(
     library: &Opened,
     prompt: &ObjectId,
@@ -235,15 +235,15 @@ fn ranks(
     Ok(places.filter(|(commit, _)| known.contains(&commit)).collect())
 }
 
-/// A leaderboard, and the file that it is in.
+/// A leaderboard, and its file.
 pub(super) struct BoardFile {
     pub(super) path: String,
     pub(super) board: Leaderboard,
-    /// Whether the library publishes what models answered, where it says so.
+    /// Whether the library publishes the models' answers, if set.
     pub(super) publishes_details: Option<bool>,
 }
 
-/// The leaderboard of the default branch that has the skill's entries; an empty one where there is none.
+/// The leaderboard of the default branch with the skill's entries; empty if there is none.
 pub(super) fn read_leaderboard(library: &Opened, skill: &SkillName) -> Result<BoardFile> {
     let file = |path: &str| {
         let file = library.file(&library.default, path, LONGEST_FILE);
@@ -271,7 +271,7 @@ pub(super) fn read_leaderboard(library: &Opened, skill: &SkillName) -> Result<Bo
     let path = Leaderboard::path_of(skill);
     let board = match (file(&path)?, whole) {
         (Some(bytes), _) => parse(&path, &bytes)?,
-        // The first result since the library keeps a file for each skill.
+        // The first result since the library has a file for each skill.
         (None, Some(whole)) => whole.of_skill(skill),
         (None, None) => Leaderboard::empty(),
     };

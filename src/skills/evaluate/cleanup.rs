@@ -1,4 +1,4 @@
-//! What evaluations leave behind is deleted with the last who needs it.
+//! Deletes the data of evaluations that are no longer needed.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -9,9 +9,9 @@ use anyhow::Context as _;
 use super::workspace::Workspace;
 use crate::exchange::LocalExchange;
 
-/// Deletes what is kept of evaluations whose ids begin with the prefix, but for those that are still needed.
+/// Deletes the stored data of evaluations whose ids start with the prefix, except those still needed.
 ///
-/// Who needs what is asked after everything is listed: what begins meanwhile is not on the list.
+/// `needed` is called after listing, so that evaluations that begin meanwhile are not affected.
 pub fn clean_up(state: &Path, prefix: &str, needed: impl FnOnce() -> BTreeSet<String>) -> anyhow::Result<()> {
     let folder = state.join("evaluations");
     let cannot = || format!("cannot tidy `{}`", folder.display());
@@ -35,7 +35,7 @@ pub fn clean_up(state: &Path, prefix: &str, needed: impl FnOnce() -> BTreeSet<St
     }
     let Some(exchange) = exchange else { return Ok(()) };
     for batch in batches {
-        // Each model has a batch, named after the evaluation, and one for each round of its grades: `-g`, `-g2`.
+        // Each model has a batch named after the evaluation, and one for each round of its grades: `-g`, `-g2`.
         let is_grades =
             |end: &str| end.strip_prefix('g').is_some_and(|rest| rest.bytes().all(|c| c.is_ascii_digit()));
         let of_model = match batch.as_str().rsplit_once('-') {

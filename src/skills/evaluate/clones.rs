@@ -1,4 +1,4 @@
-//! The clones: brought up to date without disturbing anybody, and asked for the commit that is meant.
+//! Updates the clones without affecting other processes, and resolves commits.
 
 use std::path::{Path, PathBuf};
 
@@ -10,16 +10,16 @@ use crate::github;
 use crate::model::{CommitSha, Secret, ShaPrefix};
 use crate::util::backoff;
 
-/// Where the default branch of the other side is kept: no branch of the clone moves with it.
+/// The ref of the remote's default branch: no branch of the clone moves with it.
 const DEFAULT: &str = "refs/run-evals/default";
 
-/// A clone whose default branch is known as the other side has it now.
+/// A clone with the remote's current default branch.
 #[derive(Debug)]
 pub(super) struct Opened {
     pub(super) repository: Repository,
     /// Its top directory.
     pub(super) root: PathBuf,
-    /// What is checked out.
+    /// The commit that is checked out.
     pub(super) head: ObjectId,
     /// The name of the default branch.
     pub(super) branch: String,
@@ -28,7 +28,7 @@ pub(super) struct Opened {
     remote: Option<Remote>,
 }
 
-/// Where a clone comes from, and who asks there.
+/// A remote and its credentials.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Origin {
     pub(super) url: Option<String>,
@@ -36,7 +36,7 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// An address, and who asks there.
+    /// An address and its token.
     pub(super) fn new(url: &str, token: Option<Secret>) -> Self {
         Self { url: Some(url.to_owned()), token }
     }
@@ -44,7 +44,7 @@ impl Origin {
 
 type Result<T> = std::result::Result<T, CheckoutError>;
 
-/// Finds out where a clone comes from, and gets a token where that is GitHub.
+/// Finds a clone's remote, and gets a token if that is GitHub.
 pub(super) async fn origin_of(workspace: &Workspace, source: &Source) -> Result<Origin> {
     let worktree = unseen(&source.dir)?;
     let Some(url) = worktree.origin else { return Ok(Origin::default()) };
@@ -65,7 +65,7 @@ pub(super) async fn origin_of(workspace: &Workspace, source: &Source) -> Result<
     Ok(Origin { url: Some(git_url), token: Some(token) })
 }
 
-/// Fetches the default branch; nothing that is checked out is touched.
+/// Fetches the default branch without changing the checkout.
 pub(super) fn open(source: &Source, origin: Origin) -> Result<Opened> {
     let worktree = unseen(&source.dir)?;
     let pull = |error| CheckoutError::of(CheckoutProblem::Pull, error);
@@ -81,7 +81,7 @@ pub(super) fn open(source: &Source, origin: Origin) -> Result<Opened> {
         CheckoutError::new(CheckoutProblem::Invalid, message)
     })?;
     let Some(url) = origin.url else {
-        // Nobody else has it: what is checked out is all there is.
+        // There is no remote: the checkout is all there is.
         let default = head.clone();
         return Ok(Opened {
             repository,
@@ -107,7 +107,7 @@ pub(super) fn open(source: &Source, origin: Origin) -> Result<Opened> {
 }
 
 impl Opened {
-    /// Moves the clone's own branch and its files forward to the default branch, as `git pull --ff-only` does.
+    /// Fast-forwards the clone's branch and files to the default branch, as `git pull --ff-only` does.
     pub(super) fn pull(&mut self) -> Result<()> {
         let (dir, branch) = (self.root.display().to_string(), self.branch.clone());
         self.must_be_clean(|_| true)?;
@@ -117,41 +117,41 @@ impl Opened {
         let forward = self.repository.is_ancestor(&self.default, &self.head);
         if !forward.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))? {
             let message = format!(
-                "`{dir}` cannot be moved forward: its commit {} is not part of `{branch}` at `{}`, which is {} now",
+                "`{dir}` cannot be fast-forwarded: its commit {} is not part of `{branch}` at `{}`, which is {} now",
                 short(&self.head),
                 self.remote.as_ref().map_or("", Remote::url),
                 short(&self.default)
             );
             let hint = format!(
-                "the history there was rewritten, or the clone has commits of its own; `git -C {dir} fetch origin && \
+                "the remote's history was rewritten, or the clone has its own commits; `git -C {dir} fetch origin && \
                  git -C {dir} checkout -B {branch} origin/{branch}` makes the clone what the remote is"
             );
             return Err(CheckoutError::new(CheckoutProblem::Diverged, message).hint(hint));
         }
         self.repository.remove_stale_locks();
         move_forward(&self.repository, &self.root, &self.head, &self.default).map_err(|error| {
-            CheckoutError::of(CheckoutProblem::Pull, error.context(format!("cannot move `{dir}` forward")))
+            CheckoutError::of(CheckoutProblem::Pull, error.context(format!("cannot fast-forward `{dir}`")))
         })?;
         self.head = self.default.clone();
         Ok(())
     }
 
-    /// Refuses changes that no commit has, and files of which no commit knows where that matters.
+    /// Refuses uncommitted changes, and untracked files that matter.
     pub(super) fn must_be_clean(&self, untracked_matter: impl Fn(&str) -> bool) -> Result<()> {
         let worktree = worktree(&self.root)?;
         let changed =
             worktree.changed.iter().find(|path| !worktree.untracked.contains(path) || untracked_matter(path));
         let Some(path) = changed else { return Ok(()) };
         let message = format!(
-            "`{}` has changes that are not committed, such as `{}`",
+            "`{}` has uncommitted changes, such as `{}`",
             self.root.display(),
             crate::model::printable(path)
         );
         Err(CheckoutError::new(CheckoutProblem::Dirty, message)
-            .hint("what is evaluated is a commit: commit the changes, or take them back"))
+            .hint("only commits are evaluated: commit or discard the changes"))
     }
 
-    /// The commit that these digits name, which must be part of the default branch.
+    /// Resolves an abbreviated commit, which must be part of the default branch.
     pub(super) fn resolve(&self, digits: &ShaPrefix) -> Result<CommitSha> {
         let pull = |error| CheckoutError::of(CheckoutProblem::Pull, error);
         let mut found = self.repository.ancestors_named(&self.default, digits.as_str()).map_err(pull)?;
@@ -172,15 +172,15 @@ impl Opened {
                 } else {
                     (
                         CheckoutProblem::UnknownSha,
-                        "name a commit of the default branch, with 7 digits or more",
+                        "use a commit of the default branch, with at least 7 digits",
                     )
                 };
                 let message = format!("`{digits}` is not part of the history of `{branch}`{there}");
                 Err(CheckoutError::new(problem, message).hint(hint))
             }
             several => {
-                let message = format!("`{digits}` may be {} commits of `{branch}`", several.len());
-                Err(CheckoutError::new(CheckoutProblem::UnknownSha, message).hint("name it with more digits"))
+                let message = format!("`{digits}` matches {} commits of `{branch}`", several.len());
+                Err(CheckoutError::new(CheckoutProblem::UnknownSha, message).hint("use more digits"))
             }
         }
     }
@@ -194,7 +194,7 @@ impl Opened {
         Ok(ask()? || self.deepen()? && ask()?)
     }
 
-    /// The commit of this name, fetched if need be.
+    /// The commit with this SHA, fetched if necessary.
     pub(super) fn commit(&self, sha: &CommitSha) -> Result<ObjectId> {
         let find = || {
             let found = self.repository.commit_named(sha.as_str());
@@ -207,11 +207,11 @@ impl Opened {
         found.ok_or_else(|| {
             let message = format!("`{}` no longer has the commit {}", self.root.display(), sha.short());
             CheckoutError::new(CheckoutProblem::UnknownSha, message)
-                .hint("start the evaluation anew, under another id")
+                .hint("start the evaluation again with another id")
         })
     }
 
-    /// The bytes of a file; nothing where the commit has none at the path.
+    /// The bytes of a file; `None` if the commit does not have it.
     pub(super) fn file(&self, commit: &ObjectId, path: &str, most: u64) -> anyhow::Result<Option<Vec<u8>>> {
         self.repository.read_blob(&format!("{commit}:{path}"), |size, content| {
             anyhow::ensure!(size <= most, "`{path}` has {size} bytes, more than {most}");
@@ -221,30 +221,28 @@ impl Opened {
         })
     }
 
-    /// Completes a history that ends early. Whether it did.
+    /// Fetches the missing history of a shallow clone. Returns whether it did.
     fn deepen(&self) -> Result<bool> {
         let Some(remote) = &self.remote else { return Ok(false) };
         let pull = |error| CheckoutError::of(CheckoutProblem::Pull, error);
         if !self.repository.is_shallow().map_err(pull)? {
             return Ok(false);
         }
-        patiently(remote, || self.repository.fetch_reference(remote, &self.branch, DEFAULT, true)).map_err(
-            |error| error.hint("the clone has no whole history: set `fetch-depth: 0` at `actions/checkout`"),
-        )
+        patiently(remote, || self.repository.fetch_reference(remote, &self.branch, DEFAULT, true))
+            .map_err(|error| error.hint("the clone is shallow: set `fetch-depth: 0` at `actions/checkout`"))
     }
 }
 
-/// Git in a clone, for what [`Repository`] does not do.
+/// Runs git in a clone, for what [`Repository`] does not support.
 pub(super) fn git_in(repository: &Repository, root: &Path) -> anyhow::Result<git::IsolatedRepo> {
     git::IsolatedRepo::foreign(repository.dir(), root)
 }
 
-/// The name of a commit.
+/// Parses a commit SHA.
 pub(super) fn commit_sha(text: &str) -> Result<CommitSha> {
     text.parse().map_err(|_| {
-        let message = format!("`{}` is not the name of a commit", crate::model::printable(text));
-        CheckoutError::new(CheckoutProblem::Invalid, message)
-            .hint("repositories with SHA-256 names are not supported")
+        let message = format!("`{}` is not a commit SHA", crate::model::printable(text));
+        CheckoutError::new(CheckoutProblem::Invalid, message).hint("SHA-256 repositories are not supported")
     })
 }
 
@@ -257,7 +255,7 @@ fn worktree(dir: &Path) -> Result<Worktree> {
     found.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))?.ok_or_else(|| no_clone(dir))
 }
 
-/// The same without a look at its files.
+/// The same without checking its files.
 fn unseen(dir: &Path) -> Result<Worktree> {
     let found = if dir.is_dir() { Worktree::unseen(dir) } else { Ok(None) };
     let found = found.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
@@ -266,8 +264,7 @@ fn unseen(dir: &Path) -> Result<Worktree> {
 
 fn no_clone(dir: &Path) -> CheckoutError {
     let message = format!("`{}` is not a git clone", dir.display());
-    CheckoutError::new(CheckoutProblem::Invalid, message)
-        .hint("name a directory with `git clone`'s result in it")
+    CheckoutError::new(CheckoutProblem::Invalid, message).hint("use a directory created by `git clone`")
 }
 
 fn no_way(dir: &Path) -> CheckoutError {
@@ -280,13 +277,13 @@ fn is_http(url: &str) -> bool {
     url.starts_with("https://") || url.starts_with("http://")
 }
 
-/// Runs a command that reaches the other side; a bad moment is waited out.
+/// Runs a command that uses the remote; retries transient failures.
 pub(super) fn patiently<T>(remote: &Remote, run: impl FnMut() -> anyhow::Result<T>) -> Result<T> {
     git::retry(remote, backoff::CLONE.attempts(), run)
         .map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error))
 }
 
-/// A power cut can leave a reference empty, and git refuses to replace it. Ours is fetched again.
+/// A power cut can leave a ref empty, and git refuses to replace it. Ours is fetched again.
 fn remove_broken_ref(file: &Path) {
     let is_name = |bytes: &[u8]| bytes.len() >= 40 && bytes[..40].iter().all(u8::is_ascii_hexdigit);
     if std::fs::read(file).is_ok_and(|bytes| !is_name(&bytes)) {
@@ -296,7 +293,7 @@ fn remove_broken_ref(file: &Path) {
 }
 
 impl Source {
-    /// Whether it is a clone that is kept, and moved.
+    /// Whether it is a permanent clone that is updated.
     pub(super) fn is_kept(&self) -> bool {
         self.update == Update::Pull
     }

@@ -1,5 +1,5 @@
-//! The data sets at a commit. Their files are read out of the commit itself: what is checked out may have other line ends, or what a filter
-//! made of it.
+//! The data sets at a commit. Files are read from the commit itself: a checkout may have other line endings or filtered
+//! content.
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
@@ -18,14 +18,14 @@ type Result<T> = std::result::Result<T, CheckoutError>;
 pub(super) struct Datasets {
     pub(super) commit: ObjectId,
     clone: Opened,
-    /// Everything in the commit by its path, listed once a case needs it.
+    /// All paths in the commit, listed when a case first needs one.
     entries: OnceCell<BTreeMap<String, TreeEntry>>,
     /// A file that a case needs and that only the directory has.
     uncommitted: RefCell<Option<String>>,
 }
 
 impl Datasets {
-    /// Those of the order, or what is there now.
+    /// The data sets at the requested commit, or at the current one.
     pub(super) fn at(workspace: &Workspace, order: &Order, mut clone: Opened) -> Result<Self> {
         let wanted = order.pinned.as_ref().and_then(|pinned| pinned.dataset_commit.clone());
         let commit = if let Some(wanted) = wanted {
@@ -42,7 +42,7 @@ impl Datasets {
         Ok(Self { commit, clone, entries: OnceCell::new(), uncommitted: RefCell::default() })
     }
 
-    /// The bytes of a file, so many at most; nothing where there is none.
+    /// The bytes of a file, up to `most`; `None` if it does not exist.
     pub(super) fn read(&self, path: &str, most: u64) -> std::result::Result<Option<Vec<u8>>, Refused> {
         let failed = |error: anyhow::Error| Refused::Failed(format!("{error:#}"));
         let entries = self.entries().map_err(failed)?;
@@ -74,16 +74,16 @@ impl Datasets {
         });
         match read.map_err(failed)? {
             Some(bytes) => bytes.map(Some),
-            None => Err(Refused::Failed("the clone lacks it".to_owned())),
+            None => Err(Refused::Failed("the clone does not have it".to_owned())),
         }
     }
 
-    /// Refuses a file that only lies in the directory: whoever put it there thinks that it is read.
+    /// Refuses a file that is only in the directory: its author expects that it is read.
     pub(super) fn must_know_what_was_read(&self) -> Result<()> {
         let Some(path) = self.uncommitted.take() else { return Ok(()) };
         let commit = super::clones::short(&self.commit);
         let message = format!("`{}` is not in the commit {commit} of the data sets", printable(&path));
-        Err(CheckoutError::new(CheckoutProblem::Dirty, message).hint("commit the file, or take it away"))
+        Err(CheckoutError::new(CheckoutProblem::Dirty, message).hint("commit the file, or remove it"))
     }
 
     fn entries(&self) -> anyhow::Result<&BTreeMap<String, TreeEntry>> {

@@ -1,4 +1,4 @@
-//! The details of the entries, for the pages of the cases: a file per entry in the same pull request.
+//! The details of the entries, for the case pages: one file per entry in the same pull request.
 
 use crate::leaderboard::{details_bytes, details_path, entry_digest};
 use crate::model::{DETAILS_FORMAT, Entry, EntryDetails};
@@ -6,7 +6,7 @@ use crate::scoring::fields;
 
 /// The largest file.
 const LARGEST: usize = 1 << 20;
-/// The fields of a case; fewer where the file would be too large.
+/// The most fields per case; fewer if the file would be too large.
 const MOST_FIELDS: [usize; 6] = [500, 200, 80, 30, 10, 0];
 
 /// A file of the library.
@@ -18,7 +18,7 @@ pub(super) struct DetailsFile {
     pub(super) bytes: Vec<u8>,
 }
 
-/// The details of an entry; nothing where even the names of its cases are too much.
+/// The details of an entry; `None` if even its case names are too large.
 pub(super) fn of_entry(
     subject: &fields::Subject<'_>,
     answers: &fields::Answers,

@@ -19,22 +19,22 @@ pub struct Evaluated {
     pub skill: SkillName,
     /// Its version.
     pub skill_version: String,
-    /// How often each case was asked.
+    /// How often each case was run.
     pub replicates: Replicates,
-    /// What it is made of.
+    /// The commits that were evaluated.
     #[serde(flatten)]
     pub pinned: Pinned,
-    /// One for each model that is served, in the order of the list of models.
+    /// One entry per served model, in the order of the model list.
     pub entries: Vec<Entry>,
-    /// The models that are not.
+    /// The models that no target serves.
     pub not_served: Vec<NotServed>,
-    /// The models that are served and answered nothing.
+    /// The served models without any answer.
     pub failed: Vec<FailedModel>,
     /// The cases that cannot be run.
     pub skipped: Vec<Skipped>,
     /// The calls of all models.
     pub calls: CallCounts,
-    /// What a reader of the results should know.
+    /// Warnings about the results.
     pub warnings: Vec<String>,
     /// Whether the commit is part of the default branch, so that its entries may go there.
     #[serde(skip)]
@@ -42,10 +42,10 @@ pub struct Evaluated {
     /// All responses as JSONL; the target of each is its model.
     #[serde(skip)]
     pub responses: Vec<u8>,
-    /// What the models answered, field by field; nothing where the library does not publish it.
+    /// The models' answers, field by field; empty if the library does not publish them.
     #[serde(skip)]
     pub(super) details: Vec<DetailsFile>,
-    /// What the model said that grades prose, as JSONL; empty where none does.
+    /// The replies of the model that grades prose, as JSONL; empty if there is none.
     #[serde(skip)]
     pub grades: Vec<u8>,
     /// The leaderboard that the entries are compared with.
@@ -53,24 +53,24 @@ pub struct Evaluated {
     pub(super) leaderboard: Leaderboard,
     #[serde(skip)]
     pub(super) ranks: BTreeMap<CommitSha, u64>,
-    /// Where the library comes from.
+    /// The URL of the library.
     #[serde(skip)]
     pub(super) origin: Option<String>,
-    /// The model that graded prose, if one did.
+    /// The model that graded prose, if any.
     #[serde(skip)]
     pub(super) grader: Option<String>,
-    /// Where the entries are kept until they are published.
+    /// The file that keeps the entries until they are published.
     #[serde(skip)]
     pub(super) kept: std::path::PathBuf,
 }
 
 impl Evaluated {
-    /// The leaderboard with these entries in it, as the library would have it.
+    /// The leaderboard with these entries, as the library would have it.
     pub fn leaderboard_bytes(&self) -> Vec<u8> {
         self.inserted(self.leaderboard.clone()).to_bytes()
     }
 
-    /// The same for a leaderboard that somebody may have changed meanwhile.
+    /// The same for a leaderboard that may have changed meanwhile.
     pub(super) fn inserted(&self, mut leaderboard: Leaderboard) -> Leaderboard {
         for entry in &self.entries {
             leaderboard.insert(entry.clone());
@@ -81,7 +81,7 @@ impl Evaluated {
         leaderboard
     }
 
-    /// The models that are not served, as the leaderboard has them.
+    /// The unserved models, in the leaderboard's format.
     pub(super) fn absent(&self) -> Vec<Absent> {
         let absent = |model: &NotServed| {
             Absent::new(self.skill.clone(), self.pinned.prompt_commit.clone(), model.model.clone())
@@ -95,16 +95,16 @@ impl Evaluated {
     }
 }
 
-/// A model without an entry, because it answered nothing.
+/// A model without an entry, because it gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FailedModel {
     /// Its name.
     pub model: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// How the calls of an evaluation ended. None of this is in an entry but the counts.
+/// The call counts of an evaluation. Only these counts are part of an entry.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct CallCounts {
     /// All of them.
@@ -113,10 +113,10 @@ pub struct CallCounts {
     pub answered: u64,
     /// Those without.
     pub failed: u64,
-    /// Those of the model that grades prose.
+    /// The calls of the model that grades prose.
     #[serde(skip_serializing_if = "is_zero")]
     pub grades: u64,
-    /// What all of them cost, where prices are known.
+    /// The total cost, if prices are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
 }

@@ -1,5 +1,5 @@
-//! Takes the files that an evaluation reads out of a commit, into a directory of their own. What is checked out plays no part, and
-//! nothing in the commit is followed or run: no link, no submodule, no hook, no filter.
+//! Exports the files that an evaluation reads from a commit into a separate directory. The checkout is not used, and nothing in the
+//! commit is followed or run: no links, submodules, hooks or filters.
 
 use std::path::Path;
 
@@ -12,16 +12,16 @@ use crate::model::{SkillName, printable};
 pub(super) const COMPONENTS: &str = "components/";
 /// The largest file of a skill.
 const LARGEST_FILE: u64 = 8 << 20;
-/// The most that is taken.
+/// The most bytes that are exported.
 const MOST_BYTES: u64 = 256 << 20;
-/// Folders of a skill that no evaluation reads; reports have pictures.
+/// Folders of a skill that evaluations do not read; reports contain images.
 const UNREAD: [&str; 3] = ["evals/reports/", "evals/runs/", "evals/drafts/"];
-/// The kinds of file that one skill reads of others, and of the top.
+/// The kinds of files that a skill may read of other skills and of the top directory.
 const SHARED: [&str; 3] = [".json", ".yaml", ".yml"];
 
 type Result<T> = std::result::Result<T, CheckoutError>;
 
-/// Writes what the skill needs of a commit to a directory that is there.
+/// Writes the files that a skill needs of a commit to an existing directory.
 pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &Path) -> Result<()> {
     let entries = clone
         .repository
@@ -36,11 +36,9 @@ pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &
     for entry in &entries {
         let Some(is_own) = wanted(&entry.path, &own) else { continue };
         let problem = match entry.kind {
-            EntryKind::Link => {
-                Some(("is a symbolic link", "put the file itself there: links are not followed"))
-            }
+            EntryKind::Link => Some(("is a symbolic link", "replace it by the file: links are not followed")),
             EntryKind::Module => {
-                Some(("is a submodule", "put the files themselves there: submodules are not fetched"))
+                Some(("is a submodule", "replace it by the files: submodules are not fetched"))
             }
             EntryKind::File if !is_legal(&entry.path) => Some(("has a name that is not a path", "rename it")),
             EntryKind::File if entry.size > LARGEST_FILE => {
@@ -50,7 +48,7 @@ pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &
         };
         match problem {
             None => {}
-            // What other skills have there is none of this one's business.
+            // Other files of other skills are not needed.
             Some(_) if !is_own => continue,
             Some((what, hint)) => {
                 let message = format!("`{}` {what}", printable(&entry.path));
@@ -77,7 +75,7 @@ fn wanted(path: &str, own: &str) -> Option<bool> {
     (SHARED.iter().any(|end| path.ends_with(end)) && !in_evals).then_some(false)
 }
 
-/// Git itself refuses these, but a commit can be made by hand.
+/// Git itself refuses these names, but a commit can be made by hand.
 fn is_legal(path: &str) -> bool {
     path.split('/').all(|part| !matches!(part, "" | "." | ".."))
         && !path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
@@ -92,7 +90,7 @@ fn write(clone: &Opened, entry: &TreeEntry, to: &Path) -> anyhow::Result<()> {
     let mut file = std::fs::File::create_new(&path)?;
     let written =
         clone.repository.read_blob(&entry.id, |_, content| Ok(std::io::copy(content, &mut file)?))?;
-    anyhow::ensure!(written.is_some(), "the clone lacks `{}`", printable(&entry.path));
+    anyhow::ensure!(written.is_some(), "the clone does not have `{}`", printable(&entry.path));
     Ok(())
 }
 
@@ -106,7 +104,7 @@ fn unknown(entries: &[TreeEntry], skill: &SkillName, commit: &ObjectId) -> Check
     let short = super::clones::short(commit);
     let error = CheckoutError::new(
         CheckoutProblem::UnknownSkill,
-        format!("no skill `{skill}` in the library at {short}: there is no `{COMPONENTS}{skill}/prompt.md`"),
+        format!("no skill `{skill}` in the library at {short}: `{COMPONENTS}{skill}/prompt.md` not found"),
     );
     match crate::config::did_you_mean(skill.as_str(), names.iter().copied()) {
         Some(near) => error.hint(format!("did you mean `{near}`?")),

@@ -1,14 +1,14 @@
-//! How an evaluation ends badly, in words that whoever asked for it understands.
+//! The errors of an evaluation, for the client that requested it.
 
 use std::fmt;
 
 use crate::model;
 use crate::model::{Exit, printable};
 
-/// Why nothing could be checked out.
+/// Why a checkout failed.
 #[derive(Debug)]
 pub struct CheckoutError {
-    /// What kind of problem it is.
+    /// The kind of problem.
     pub problem: CheckoutProblem,
     failure: model::Failure,
 }
@@ -30,12 +30,12 @@ pub enum CheckoutProblem {
     Diverged,
     /// The clone or the checkout has changes that are not committed (503).
     Dirty,
-    /// What the commit or the default branch says cannot be evaluated (a failed job).
+    /// The commit or the default branch cannot be evaluated (a failed job).
     Invalid,
 }
 
 impl CheckoutError {
-    /// A problem, told.
+    /// A problem with a message.
     pub(super) fn new(problem: CheckoutProblem, message: impl Into<String>) -> Self {
         let exit = match problem {
             CheckoutProblem::Pull | CheckoutProblem::Diverged => Exit::Failure,
@@ -44,7 +44,7 @@ impl CheckoutError {
         Self { problem, failure: model::Failure::new(exit, message) }
     }
 
-    /// A problem of a file, drawn.
+    /// A problem in a file, with its source line.
     pub(super) fn invalid(failure: model::Failure) -> Self {
         Self { problem: CheckoutProblem::Invalid, failure }
     }
@@ -58,7 +58,7 @@ impl CheckoutError {
         }
     }
 
-    /// Adds the way out.
+    /// Adds a hint.
     #[must_use]
     pub(super) fn hint(self, hint: impl Into<String>) -> Self {
         Self { failure: self.failure.hint(hint), ..self }
@@ -87,12 +87,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// It was told to stop: everything that was answered is kept, and the same id resumes it.
+    /// It was stopped: all responses are kept, and the same id resumes it.
     pub(super) fn stopped(message: impl Into<String>) -> Self {
         Self { failure: model::Failure::new(Exit::Incomplete, message), stopped: true }
     }
 
-    /// Whether it was told to stop, and can go on under the same id.
+    /// Whether it was stopped, and can be resumed with the same id.
     pub fn is_stopped(&self) -> bool {
         self.stopped
     }
@@ -127,7 +127,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// The message and the way out.
+/// The message and the hint.
 fn write_whole(failure: &model::Failure, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, "{failure}")?;
     match failure.hint_text() {
@@ -136,7 +136,7 @@ fn write_whole(failure: &model::Failure, f: &mut fmt::Formatter<'_>) -> fmt::Res
     }
 }
 
-/// An error with its causes, on one line a cause; a full disk is said first.
+/// An error with its causes, one per line; a full disk is reported first.
 fn told(error: &anyhow::Error) -> String {
     let text = printable_lines(&format!("{error:#}"));
     if is_full(&text) { format!("the disk is full: {text}") } else { text }

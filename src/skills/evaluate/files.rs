@@ -18,7 +18,7 @@ struct EvaluationJson<'r> {
     published: Option<&'r Published>,
 }
 
-/// The JSON for programs, which `evaluation.json` has too.
+/// The JSON output, also written to `evaluation.json`.
 pub fn render_json(evaluated: &Evaluated, published: Option<&Published>) -> anyhow::Result<String> {
     let json = EvaluationJson { evaluated, published };
     Ok(format!("{}\n", serde_json::to_string_pretty(&json)?))
@@ -26,7 +26,8 @@ pub fn render_json(evaluated: &Evaluated, published: Option<&Published>) -> anyh
 
 /// Writes `leaderboard.json` as the library would have it, the result, and all responses.
 pub fn write_files(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
-    std::fs::create_dir_all(dir).with_context(|| format!("cannot make the directory `{}`", dir.display()))?;
+    std::fs::create_dir_all(dir)
+        .with_context(|| format!("cannot create the directory `{}`", dir.display()))?;
     write_file(&dir.join("leaderboard.json"), &evaluated.leaderboard_bytes())?;
     write_file(&dir.join("evaluation.json"), render_json(evaluated, None)?.as_bytes())?;
     if !evaluated.grades.is_empty() {

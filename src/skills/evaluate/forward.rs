@@ -1,8 +1,8 @@
-//! Moving a kept clone forward, so that a crash in the middle is repaired by the next evaluation.
+//! Fast-forwards a permanent clone, so that the next evaluation can repair an interruption.
 //!
-//! Git does not sync the files that it checks out: after a power cut they may be empty, and the clone would look as if a user
-//! had changed it. So a note in the git directory names both commits until everything is durable. Where the note is found
-//! again, the clone was clean before the move and has no changes of its own: the move is made once more, from the start.
+//! Git does not sync the files that it checks out: after a power cut they may be empty, and the clone would look modified. So a
+//! note in the git directory names both commits until everything is durable. If the note still exists, the clone was clean
+//! before and has no changes of its own: the fast-forward is repeated from the start.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -18,7 +18,7 @@ use crate::util::{durable, lock_file};
 
 const NOTE: &str = "run-evals-forward.json";
 const LOCK: &str = "run-evals-forward.lock";
-/// A git that lost its parent may still hold the index; one that is this old was left by a killed one.
+/// A git process without its parent may still hold the index lock; a lock older than this was left by a killed one.
 const SETTLED: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -27,7 +27,7 @@ struct Note {
     to: String,
 }
 
-/// Moves a clean clone to a commit that lies ahead. Durable when this returns.
+/// Fast-forwards a clean clone to a commit. Durable on return.
 pub(super) fn move_forward(
     repository: &Repository,
     root: &Path,
@@ -42,12 +42,12 @@ pub(super) fn move_forward(
     if moved.is_ok() {
         durable::sync_file_system(root)?;
     }
-    // A move that git refuses changes nothing.
+    // Git refused, so nothing has changed.
     durable::remove_file(&path)?;
     moved
 }
 
-/// Completes a move that was cut off. Whether there was one.
+/// Completes an interrupted fast-forward. Returns whether there was one.
 pub(super) fn repair(repository: &Repository, root: &Path) -> anyhow::Result<bool> {
     let path = repository.dir().join(NOTE);
     if !path.exists() {
@@ -64,7 +64,7 @@ pub(super) fn repair(repository: &Repository, root: &Path) -> anyhow::Result<boo
     if let (Some(Note { from, to }), Some(head)) = (note, head)
         && (head == from || head == to)
     {
-        tracing::warn!("the move of `{}` to {to} was cut off: it is made again", root.display());
+        tracing::warn!("the move of `{}` to {to} was interrupted: repeating it", root.display());
         check_out(repository, root, &from, &to)
             .with_context(|| format!("cannot repair `{}`", root.display()))?;
     }

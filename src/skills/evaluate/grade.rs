@@ -1,4 +1,4 @@
-//! Prose that a model grades: a second batch, `<batch>-g`, on the same path as the first.
+//! Grades prose with a model: a second batch, `<batch>-g`, on the same path as the first.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -21,9 +21,9 @@ use crate::report::GraderUse;
 use crate::scoring::fields::{GRADER_AGAIN, GRADER_SYSTEM, GradedText, Verdicts};
 use crate::util::WorkDir;
 
-/// What the names of a grader's batches add to that of the responses, at most.
+/// The longest suffix of a grader's batch id.
 const LONGEST_SUFFIX: usize = "-g9999".len();
-/// The longest name of a batch.
+/// The longest batch id.
 const LONGEST_BATCH_ID: usize = 60;
 
 /// The model that grades the prose of a skill.
@@ -31,11 +31,11 @@ pub(super) struct ProseGrader {
     served: Served,
 }
 
-/// What a grader made of the answers of one model.
+/// The grades of one model's answers.
 pub(super) enum Grades {
     /// Every text has a verdict.
     Complete(Box<CompleteGrades>),
-    /// Some have none, which a later run may change.
+    /// Some texts have none; a later run may add them.
     Incomplete(model::Failure),
 }
 
@@ -50,7 +50,7 @@ pub(super) struct CompleteGrades {
 }
 
 impl ProseGrader {
-    /// Finds who serves the model that the skill's rules name, before the first call is made.
+    /// Finds a target for the model that the skill's rules name, before the first call.
     pub(super) async fn find(workspace: &Workspace, skill: &Skill) -> Result<Option<Self>, Failure> {
         let Some(rule) = skill.rules.grader() else { return Ok(None) };
         let settings = ModelSettings {
@@ -72,7 +72,7 @@ impl ProseGrader {
                     skill.name
                 );
                 Err(model::Failure::new(Exit::Failure, message)
-                    .hint("add a target that serves it, or name another model in the skill's `scoring.yaml`")
+                    .hint("add a target that serves it, or set another model in the skill's `scoring.yaml`")
                     .into())
             }
         }
@@ -83,17 +83,16 @@ impl ProseGrader {
         &self.served.settings.id
     }
 
-    /// Refuses a batch whose grades could not be named, before it is paid for.
+    /// Refuses a batch id that is too long for the grader's suffix, before any call.
     pub(super) fn check_name(batch: &BatchId) -> Result<(), model::Failure> {
         if batch.as_str().len() + LONGEST_SUFFIX <= LONGEST_BATCH_ID {
             return Ok(());
         }
-        let message =
-            format!("the name of the batch `{batch}` is too long for a skill whose prose a model grades");
+        let message = format!("the batch id `{batch}` is too long for a skill with model-graded prose");
         Err(model::Failure::new(Exit::Usage, message).hint("choose a shorter `--batch-id`"))
     }
 
-    /// Grades the texts of one model's responses. What was graded before is not called again.
+    /// Grades the texts of one model's responses. Reuses earlier grades.
     pub(super) async fn grade(
         &self,
         execution: &mut Execution,
@@ -101,10 +100,10 @@ impl ProseGrader {
         texts: &BTreeMap<String, GradedText>,
     ) -> Result<Grades, Failure> {
         let mut complete = CompleteGrades::default();
-        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+        let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let mut open: Vec<(&String, &GradedText)> = texts.iter().collect();
         let (mut failed, mut refused) = (BTreeMap::<&str, u64>::new(), 0);
-        // A reply that cannot be read is asked for once more.
+        // Request an unreadable reply once more.
         for is_again in [false, true] {
             if open.is_empty() {
                 break;
@@ -206,7 +205,7 @@ fn request_id(id: &str, is_again: bool) -> String {
     if is_again { format!("{id}/again") } else { id.to_owned() }
 }
 
-/// What a grader said; nothing where it was cut off.
+/// The grader's reply; `None` if it was truncated.
 fn reply(row: &Response) -> Option<&str> {
     if row.finish_reason == Some(FinishReason::Length) {
         return None;

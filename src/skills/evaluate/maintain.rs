@@ -1,4 +1,4 @@
-//! Keeping the service's clones small: every publication adds a pack, every killed one may leave a branch.
+//! Keeps the service's clones small: every publication adds a pack, and every killed one may leave a branch.
 
 use std::fs;
 use std::path::Path;
@@ -11,9 +11,9 @@ use crate::git::{Repository, Worktree};
 /// More packs than this are packed together.
 const MOST_PACKS: usize = 50;
 
-/// Packs the clones that this machine keeps, where it is worth it, and removes branches that killed publications have left in
-/// them. No evaluation may run meanwhile. The largest pack, which is what was cloned, is left alone: the cost depends on what was
-/// added since.
+/// Packs the permanent clones if worthwhile, and deletes branches that killed publications left behind. No evaluation may run
+/// meanwhile. The largest pack, from the initial clone, is not repacked, so the cost depends on what was added
+/// since.
 pub fn maintain(workspace: &Workspace) -> anyhow::Result<()> {
     for source in [Some(&workspace.library), workspace.datasets.as_ref()].into_iter().flatten() {
         if !source.is_kept() {

@@ -1,4 +1,4 @@
-//! What is said of a run that went wrong, or not quite right.
+//! Errors and warnings of a run.
 
 use super::backends::Served;
 use super::failure::Failure;
@@ -22,14 +22,14 @@ pub(super) fn nothing_to_run(skill: &Skill) -> model::Failure {
         .hint("a case is a folder of `evals/cases` with `input.md` or `input.json`, and `expected.json` or `expected.md`")
 }
 
-/// The model cannot be asked, or the whole evaluation was stopped.
+/// The error if the model cannot be called, or if the whole evaluation was stopped.
 pub(super) fn stopped(reason: Stop, model: &str) -> Result<model::Failure, Failure> {
     match reason {
         Stop::Signal | Stop::Deadline | Stop::Budget | Stop::MaxRequests => {
             Err(Failure::stopped(format!("the evaluation was stopped: {}", reason.describe())))
         }
         Stop::Refused | Stop::Account => {
-            let message = format!("`{}` could not be asked: {}", printable(model), reason.describe());
+            let message = format!("`{}` could not be called: {}", printable(model), reason.describe());
             Ok(model::Failure::new(Exit::Failure, message))
         }
     }
@@ -42,7 +42,7 @@ pub(super) fn always_fails(served: &Served, collection: &Collection) -> model::F
         format!(": {}{status}: {}", group.kind, printable(&group.message))
     });
     let message = format!(
-        "`{}` on target `{}` answered none of {} calls{why}",
+        "`{}` on target `{}` gave no response to {} calls{why}",
         printable(&served.settings.id),
         served.served_by,
         collection.summary.requests
@@ -50,7 +50,7 @@ pub(super) fn always_fails(served: &Served, collection: &Collection) -> model::F
     model::Failure::new(Exit::Failure, message)
 }
 
-/// What a reader of a model's entry should know.
+/// The warnings about a model's entry.
 pub(super) fn warnings(served: &Served, collection: &Collection) -> Vec<String> {
     let totals = &collection.summary.totals;
     let mut warnings = collection.warnings.clone();
@@ -59,7 +59,7 @@ pub(super) fn warnings(served: &Served, collection: &Collection) -> Vec<String> 
         let first = collection.summary.failures.first();
         let why = first.map(|group| format!(", most of them {}", group.kind)).unwrap_or_default();
         warnings.push(format!(
-            "{failed} of {} calls of `{}` have no answer{why}: all their fields count as missing",
+            "{failed} of {} calls of `{}` have no response{why}: all their fields count as missing",
             collection.summary.requests,
             printable(&served.settings.id)
         ));

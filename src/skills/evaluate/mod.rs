@@ -1,11 +1,11 @@
-//! Skill evaluations: an order in, entries of the leaderboard out; the same for the command and for the service.
+//! Skill evaluations: a request in, leaderboard entries out; the same for the command and the service.
 //!
-//! An `order` names a skill, how often, and maybe a commit. `workspace` is where the clones, the targets and the state are.
-//! `check_out` brings the clones up to date (`clones`) and reads everything that is paid for later (`export` takes the files
-//! out of the commit, `datasets` those that cases point at). `backends` finds who serves each model. `run` has every case answered by the runner and
-//! scores the answers (`evaluated`), with `grade` where a model grades prose; `plan` is what makes a second run under the same id a resume. `publish` commits the leaderboard on a
-//! branch of its own and opens the pull request, whose text is `body`. `failure` is how any of it ends badly, `messages`
-//! what is said of a run, `cleanup` deletes what is no longer needed, `trust` keeps an evaluated commit from choosing targets, `forward` moves a clone so that a crash is repaired, and `maintain` keeps it small. `files` writes the output directory, with the statements of `attestation`.
+//! An `order` is a request: a skill, the number of replicates, and optionally a commit. `workspace` has the paths of the clones, the targets and the state.
+//! `check_out` updates the clones (`clones`) and reads everything needed later (`export` takes the files
+//! from the commit, `datasets` those that cases refer to). `backends` finds the target of each model. `run` runs all cases and
+//! scores the answers (`evaluated`), with `grade` if a model grades prose; `plan` makes a second run with the same id a resume. `publish` commits the leaderboard to a
+//! separate branch and opens the pull request, whose text is `body`. `failure` has the errors, `messages`
+//! the warnings of a run, `cleanup` deletes what is no longer needed, `trust` keeps an evaluated commit from choosing targets, `forward` updates a clone crash-safely, and `maintain` keeps it small. `files` writes the output directory, with the statements of `attestation`.
 
 mod attestation;
 mod backends;

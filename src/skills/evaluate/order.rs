@@ -1,39 +1,39 @@
-//! What is asked for.
+//! The request for an evaluation.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::{CommitSha, Replicates, ShaPrefix, SkillName};
 
-/// An evaluation that somebody asks for.
+/// A requested evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Order {
-    /// Which skill.
+    /// The skill.
     pub skill: SkillName,
-    /// How often each case is asked of each model.
+    /// How often each case is run on each model.
     #[serde(default)]
     pub replicates: Replicates,
-    /// The commit of the library; without it, what the default branch or the checkout is now.
+    /// The commit of the library; by default the current one of the default branch or the checkout.
     #[serde(default)]
     pub git_sha: Option<ShaPrefix>,
-    /// What an earlier run under the same id has found; a resume takes it as it is.
+    /// The commits of an earlier run with the same id, which a resume reuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Pinned>,
 }
 
 impl Order {
-    /// An order of the skill as it is now.
+    /// A request for the current skill.
     pub fn new(skill: SkillName, replicates: Replicates, git_sha: Option<ShaPrefix>) -> Self {
         Self { skill, replicates, git_sha, pinned: None }
     }
 }
 
-/// The commits that an evaluation is made of.
+/// The commits of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
-    /// Of the library: the skill and its cases.
+    /// Of the library, for the skill and its cases.
     pub prompt_commit: CommitSha,
-    /// Of the data sets, where there is a clone of them.
+    /// Of the data sets, if there is a clone of them.
     pub dataset_commit: Option<CommitSha>,
-    /// Of the library's default branch: the models.
+    /// Of the library's default branch, for the models.
     pub models_commit: CommitSha,
 }

@@ -1,4 +1,4 @@
-//! What makes a second run under the same id a resume: what the first one was made of, kept beside the exchange.
+//! The plan of an evaluation, stored next to the exchange so that a second run with the same id resumes it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,19 +11,19 @@ use crate::model;
 use crate::model::{BatchId, CommitSha, Digest, Entry};
 use crate::util::{durable, sealed_json};
 
-/// The longest id that leaves room for what tells the models apart.
+/// The longest id that leaves room for the models' suffixes.
 const LONGEST_ID: usize = 51;
 
-/// The folder in a state that has the plans.
+/// The folder of the plans in a state directory.
 const FOLDER: &str = "evaluations";
 /// The file with the entries.
 const ENTRIES: &str = "entries.json";
-/// The file that a plan is moved to when it cannot be read.
+/// The new name of an unreadable plan.
 const DAMAGED: &str = "damaged.json";
-/// What the name of every branch with results starts with.
+/// The prefix of every results branch.
 pub(super) const BRANCHES: &str = "eval-results/";
 
-/// The order with the commits of an earlier run under the same id.
+/// The request with the commits of an earlier run with the same id.
 pub fn resumed(order: Order, workspace: &Workspace, id: Option<&BatchId>) -> Result<Order, model::Failure> {
     let Some(id) = id else { return Ok(order) };
     Ok(match recall(workspace, id)? {
@@ -32,10 +32,10 @@ pub fn resumed(order: Order, workspace: &Workspace, id: Option<&BatchId>) -> Res
     })
 }
 
-/// The order that an earlier run under this id had, with the commits that it found; nothing where there was none.
+/// The request of an earlier run with this id, with its commits; `None` if there was none.
 ///
-/// A plan that cannot be read is set aside. It only guards against other requests under the same id, and so does the digest
-/// of each batch: the answers in the exchange are still found and used.
+/// An unreadable plan is set aside. It only guards against other requests with the same id, and so does the digest of each
+/// batch: the responses in the exchange are still found and reused.
 pub(super) fn recall(workspace: &Workspace, id: &BatchId) -> Result<Option<Order>, model::Failure> {
     let path = file(workspace, id, "json");
     let cannot =
@@ -58,18 +58,18 @@ pub(super) fn recall(workspace: &Workspace, id: &BatchId) -> Result<Option<Order
     Ok(None)
 }
 
-/// An evaluation of which something is kept.
+/// An evaluation with stored data.
 #[derive(Debug)]
 pub struct Kept {
     /// Its id.
     pub id: String,
-    /// What was ordered, with the commits that were found.
+    /// The request, with its commits.
     pub order: Order,
-    /// Whether its entries are there.
+    /// Whether its entries are stored.
     pub has_entries: bool,
 }
 
-/// The evaluations in a state whose plans can be read.
+/// The evaluations in a state directory with readable plans.
 pub fn kept(state: &Path) -> Vec<Kept> {
     let folder = state.join(FOLDER);
     let mut kept = Vec::new();
@@ -85,17 +85,17 @@ pub fn kept(state: &Path) -> Vec<Kept> {
     kept
 }
 
-/// Nothing where it is damaged.
+/// `None` if it is damaged.
 fn parse(bytes: &[u8]) -> Option<Order> {
     sealed_json::is_whole(bytes).then(|| serde_json::from_slice(bytes).ok()).flatten()
 }
 
-/// Whether an earlier run under this id has begun, even if its plan was damaged.
+/// Whether an earlier run with this id has begun, even if its plan was damaged.
 pub fn has_begun(workspace: &Workspace, id: &BatchId) -> bool {
     matches!(recall(workspace, id), Ok(Some(_))) || file(workspace, id, DAMAGED).exists()
 }
 
-/// Keeps what an evaluation is made of, before its first call.
+/// Stores the plan of an evaluation, before its first call.
 pub(super) fn remember(
     workspace: &Workspace,
     id: &BatchId,
@@ -106,7 +106,7 @@ pub(super) fn remember(
     write(&file(workspace, id, "json"), &sealed_json::to_vec(&order)?)
 }
 
-/// Keeps the entries, before anybody tries to publish them. Gives the file.
+/// Stores the entries, before they are published. Returns the file.
 pub(super) fn keep_entries(
     workspace: &Workspace,
     id: &BatchId,
@@ -117,12 +117,12 @@ pub(super) fn keep_entries(
     Ok(path)
 }
 
-/// Keeps the name of the branch, before it is pushed: whoever publishes again after a crash finds what is there.
+/// Stores the branch name before the push, so that a later attempt finds what was pushed.
 pub(super) fn remember_branch(workspace: &Workspace, id: &BatchId, branch: &str) -> anyhow::Result<()> {
     write(&file(workspace, id, "branch"), branch.as_bytes())
 }
 
-/// The branch that an earlier try has pushed, or was about to.
+/// The branch that an earlier attempt pushed, or was about to push.
 pub(super) fn recall_branch(workspace: &Workspace, id: &BatchId) -> Option<String> {
     let is_name = |name: &String| {
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -131,7 +131,7 @@ pub(super) fn recall_branch(workspace: &Workspace, id: &BatchId) -> Option<Strin
     std::fs::read_to_string(file(workspace, id, "branch")).ok().filter(is_name)
 }
 
-/// Whether an order is that of an earlier run, so that it may go on.
+/// Whether a request equals that of an earlier run, so that it may resume it.
 pub(super) fn is_same(asked: &Order, earlier: &Order) -> bool {
     let commit = |pinned: &Pinned| pinned.prompt_commit.clone();
     let fits = |commit: CommitSha| {
@@ -142,7 +142,7 @@ pub(super) fn is_same(asked: &Order, earlier: &Order) -> bool {
         && earlier.pinned.as_ref().map(commit).is_none_or(fits)
 }
 
-/// The batch of one model. Other settings, or another model behind an alias, are another batch; a server that moved is not.
+/// The batch id of one model. Other settings, or another model behind an alias, give another id; a new server URL does not.
 pub(super) fn batch_id(id: &BatchId, served: &Served, params: &str) -> Result<BatchId, model::Failure> {
     let Served { settings, alias_target, .. } = served;
     let alias = alias_target.as_deref().unwrap_or_default();
@@ -152,9 +152,7 @@ pub(super) fn batch_id(id: &BatchId, served: &Served, params: &str) -> Result<Ba
             model::Exit::Usage,
             format!("the id `{id}` has more than {LONGEST_ID} characters"),
         )
-        .hint(
-            "each model has a batch of its own, whose name is longer by nine: choose a shorter `--batch-id`",
-        )
+        .hint("each model's batch id is nine characters longer: choose a shorter `--batch-id`")
     };
     format!("{id}-{}", &digest[..8]).parse().map_err(|_| too_long())
 }
@@ -163,7 +161,7 @@ fn file(workspace: &Workspace, id: &BatchId, ending: &str) -> PathBuf {
     workspace.state.join(FOLDER).join(format!("{id}.{ending}"))
 }
 
-/// Durable when this returns; after a crash the file is what it was before or what was written.
+/// Writes a file atomically and durably.
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let cannot = || format!("cannot write `{}`", path.display());
     durable::create_dir_all(path.parent().with_context(cannot)?).with_context(cannot)?;

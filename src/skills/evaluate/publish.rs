@@ -1,4 +1,4 @@
-//! The entries reach the library: a leaderboard on a branch of its own, and a pull request for it.
+//! Publishes the entries: commits the leaderboard to a new branch, and opens a pull request for it.
 
 use super::body::{pull_request_body, pull_request_title};
 use super::check_out::{BoardFile, Checkout, read_leaderboard};
@@ -13,50 +13,50 @@ use crate::model;
 use crate::model::{Exit, Secret, printable};
 use crate::protocol::names::is_repository;
 
-/// How often another name is tried where a branch is there already.
+/// How often another name is tried if a branch already exists.
 const TRIES: u32 = 3;
-/// Where the clone keeps a branch that was pushed before, while it is looked at.
+/// The ref for a branch that was pushed before, while it is inspected.
 const PUBLISHED: &str = "refs/run-evals/published";
 
-/// How results are published.
+/// How to publish results.
 #[derive(Debug, Clone, Default)]
 pub struct PublishOptions {
-    /// The library's repository on GitHub, `owner/name`; without it, the one that it was cloned from.
+    /// The library's repository on GitHub, `owner/name`; by default the one it was cloned from.
     pub repo: Option<String>,
     /// Labels of the pull request.
     pub labels: Vec<String>,
     /// Whether GitHub merges it as soon as its checks allow.
     pub auto_merge: bool,
-    /// Who commits: `Name <address>`; without it, run-evals.
+    /// The author: `Name <address>`; by default run-evals.
     pub identity: Option<String>,
-    /// The page of the run that made the results.
+    /// The URL of the run that made the results.
     pub run_url: Option<String>,
 }
 
-/// Checks the name of the repository that the results go to.
+/// Checks the name of the results repository.
 pub fn check_repo(repo: Option<&str>) -> Result<(), model::Failure> {
     match repo.filter(|repo| !is_repository(repo)) {
         None => Ok(()),
         Some(repo) => {
             Err(model::Failure::new(Exit::Usage, format!("`{}` is not a repository", printable(repo)))
-                .hint("`--repo` is named `<owner>/<name>`"))
+                .hint("`--repo` takes `<owner>/<name>`"))
         }
     }
 }
 
-/// Where the results are.
+/// The published results.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Published {
-    /// The branch; nothing where the leaderboard has the same entries already.
+    /// The branch; `None` if the leaderboard already has the same entries.
     pub branch: Option<String>,
-    /// The page of the pull request; nothing where it could not be opened, which `warnings` explains.
+    /// The URL of the pull request; `None` if it could not be opened, which `warnings` explains.
     pub pull_request_url: Option<String>,
-    /// What did not work, and what to know of the pull request.
+    /// Warnings, also about the pull request.
     pub warnings: Vec<String>,
 }
 
-/// Finds out whether results could be pushed, before the first of them is paid for. Whether a pull request may be opened is
-/// known only when it is.
+/// Checks whether results can be pushed, before any call. Whether a pull request may be opened is known only when it
+/// is.
 pub async fn may_publish(
     checkout: &Checkout,
     github: &Client,
@@ -69,8 +69,7 @@ pub async fn may_publish(
         let remote = Remote::new(&info.clone_url, Some(token));
         patiently(&remote, || may_push(&remote)).map_err(model::Failure::from)
     });
-    let done =
-        work.await.map_err(|error| anyhow::anyhow!("the look at the library was broken off: {error}"))?;
+    let done = work.await.map_err(|error| anyhow::anyhow!("checking the library was aborted: {error}"))?;
     Ok(done?)
 }
 
@@ -115,7 +114,7 @@ async fn attempt(
     let (title, body) =
         (pull_request_title(evaluated), pull_request_body(evaluated, options.run_url.as_deref()));
     if let Some(pull) = open {
-        // The same evaluation was published before: its pull request gets what is new.
+        // The same evaluation was published before: update its pull request.
         if let Err(error) = github.update_pull(&repo, pull.number, &title, &body).await {
             published.warnings.push(model::Failure::from(error).to_string());
         }
@@ -124,7 +123,7 @@ async fn attempt(
     let new = NewPull { head: &branch, base: &base, title: &title, body: &body };
     let opened = match github.open_pull(&repo, &new).await {
         Ok(pull) => Ok(pull),
-        // Another try for the same branch may have opened it.
+        // Another attempt for the same branch may have opened it.
         Err(error) => match github.find_pull(&repo, &branch).await {
             Ok(Some(pull)) => Ok(pull),
             _ => Err(error),
@@ -175,12 +174,12 @@ fn repository(
 ) -> Result<String, model::Failure> {
     let cloned_from = || origin.and_then(|url| github.repo_of(url)).map(|(repo, _)| repo);
     options.repo.clone().or_else(cloned_from).ok_or_else(|| {
-        model::Failure::new(Exit::Usage, "the library's repository on GitHub is not known")
-            .hint("name it: `--repo <owner>/<name>`; `origin` of the library is not on this GitHub")
+        model::Failure::new(Exit::Usage, "the library's repository on GitHub is unknown")
+            .hint("pass it: `--repo <owner>/<name>`; `origin` of the library is not on this GitHub")
     })
 }
 
-/// The branch that was pushed and the one that it is for; nothing where there is nothing to change.
+/// The pushed branch and its base; `None` if nothing has changed.
 async fn commit_and_push(
     workspace: &Workspace,
     evaluated: &Evaluated,
@@ -228,7 +227,7 @@ async fn commit_and_push(
                 files.push(NewFile { path, size, content: &mut file.1 });
             }
             let parent = Some(&library.default);
-            // A try that was killed before its push has left it in the clone.
+            // An attempt that was killed before its push has left it in the clone.
             library.repository.delete_branch(&branch)?;
             let committed =
                 library.repository.commit_as(identity.as_deref(), &branch, parent, &message, &mut files)?;
@@ -236,7 +235,7 @@ async fn commit_and_push(
                 CommitOutcome::Done => {
                     let mut is_repeated = false;
                     patiently(&remote, || {
-                        // The answer of the first push may be lost, and not the push.
+                        // The first push may have succeeded although its response was lost.
                         if std::mem::replace(&mut is_repeated, true)
                             && matches!(
                                 look_at(&library, &remote, &branch, &evaluated, &file)?,
@@ -253,7 +252,7 @@ async fn commit_and_push(
                 }
                 CommitOutcome::LostRace(error) => Ok(PushOutcome::Moved(error)),
             };
-            // What is pushed is over there, and what is not is made anew.
+            // What was pushed is on the remote, anything else is recreated.
             library.repository.delete_branch(&branch)?;
             tries += 1;
             match pushed {
@@ -263,9 +262,9 @@ async fn commit_and_push(
                 }
                 Ok(PushOutcome::Moved(error)) => return Err(anyhow::Error::new(error)),
                 Ok(PushOutcome::Refused(words)) => {
-                    let message = format!("`{url}` refuses the branch `{branch}`: {words}");
+                    let message = format!("`{url}` rejected the branch `{branch}`: {words}");
                     return Err(model::Failure::new(Exit::Failure, message)
-                        .hint("a rule of the repository is against it: let the token's owner bypass it for `eval-results/*`")
+                        .hint("a ruleset of the repository forbids it: let the token's owner bypass it for `eval-results/*`")
                         .into());
                 }
                 Ok(PushOutcome::InTheWay) => {
@@ -274,7 +273,7 @@ async fn commit_and_push(
                     return Err(model::Failure::config(message).hint("rename or delete that branch").into());
                 }
                 Err(error) => {
-                    // The answer may be lost, and not the push.
+                    // The push may have succeeded although its response was lost.
                     if matches!(
                         look_at(&library, &remote, &branch, &evaluated, &file),
                         Ok(Found::Ours(_, true))
@@ -286,27 +285,27 @@ async fn commit_and_push(
             }
         }
     });
-    let done = work.await.map_err(|error| anyhow::anyhow!("publishing was broken off: {error}"))?;
+    let done = work.await.map_err(|error| anyhow::anyhow!("publishing was aborted: {error}"))?;
     Ok(done?)
 }
 
-/// What the other side has under the name of a branch.
+/// The remote's branch of this name.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     Nothing,
-    /// The commit of this evaluation, and whether its file is what it should be.
+    /// The commit of this evaluation, and whether its file is up to date.
     Ours(ObjectId, bool),
     /// A commit of another evaluation.
     Another,
 }
 
-/// The file that a branch should have.
+/// The file for a branch.
 struct BranchFile<'f> {
     path: &'f str,
     bytes: &'f [u8],
 }
 
-/// Asks the other side for a branch. What a push before a crash came to is not known here.
+/// Looks up a branch on the remote. The result of a push before a crash is unknown.
 fn look_at(
     library: &Opened,
     remote: &Remote,
@@ -328,12 +327,12 @@ fn look_at(
     Ok(if is_ours { Found::Ours(commit, has.as_deref() == Some(file.bytes)) } else { Found::Another })
 }
 
-/// Tells the commits of two evaluations apart, even with equal entries in the same second.
+/// Distinguishes the commits of two evaluations, even with equal entries in the same second.
 fn evaluation_line(evaluated: &Evaluated) -> String {
     format!("Evaluation: {}", evaluated.id)
 }
 
-/// Colons are illegal in the name of a branch.
+/// Colons are illegal in a branch name.
 fn branch_name(evaluated: &Evaluated) -> String {
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     format!("eval-results/{}-{}-{now}", evaluated.skill, evaluated.pinned.prompt_commit.short())
@@ -346,7 +345,7 @@ fn commit_body(evaluated: &Evaluated) -> String {
     format!("prompt_commit: {commit}\n\n{models}\n\n{}", evaluation_line(evaluated))
 }
 
-/// Says where the entries are that could not be published.
+/// Adds where unpublished entries are stored.
 fn kept(failure: Failure, evaluated: &Evaluated) -> Failure {
     let failure = model::Failure::from(failure);
     let message = format!("{failure}\nnothing is lost: the entries are in `{}`", evaluated.kept.display());

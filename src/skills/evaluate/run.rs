@@ -1,4 +1,4 @@
-//! Every case, replicate and model through the runner; one batch a model, because each has settings of its own.
+//! Runs every case, replicate and model through the runner, with one batch per model, because each has its own settings.
 
 use std::io::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,21 +33,21 @@ const REPORT_EVERY: Duration = Duration::from_millis(200);
 /// The longest name of a schema.
 const LONGEST_NAME: usize = 64;
 
-/// How far an evaluation is, in calls.
+/// The progress of an evaluation, in calls.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// Those that need no more work.
+    /// Finished calls.
     pub done: u64,
-    /// All: cases times replicates times models.
+    /// All calls: cases times replicates times models.
     pub total: u64,
 }
 
-/// How far an evaluation is, by model and by case.
+/// The progress of an evaluation, by model and by case.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunProgress {
     /// All calls.
     pub calls: Progress,
-    /// Calls that this run has made itself.
+    /// Calls made by this run.
     pub called: u64,
     /// The calls of each model.
     pub models: Vec<ModelProgress>,
@@ -60,13 +60,13 @@ pub struct RunProgress {
 pub struct ModelProgress {
     /// Its name.
     pub model: String,
-    /// Calls that need no more work.
+    /// Finished calls.
     pub done: u64,
     /// Those of them without a response.
     pub failed: u64,
-    /// Responses that could not be read; known once all are scored.
+    /// Unreadable responses; known after scoring.
     pub unreadable: Option<u64>,
-    /// All.
+    /// All calls.
     pub total: u64,
 }
 
@@ -75,15 +75,15 @@ pub struct ModelProgress {
 pub struct CaseProgress {
     /// Its id.
     pub case: String,
-    /// Calls that need no more work.
+    /// Finished calls.
     pub done: u64,
     /// Those of them without a response.
     pub failed: u64,
-    /// All.
+    /// All calls.
     pub total: u64,
 }
 
-/// Has every case answered by every model, so often, and scores the answers. The same id goes on where an earlier run ended.
+/// Runs every case on every model, with the number of replicates, and scores the answers. The same id resumes an earlier run.
 pub async fn run(
     workspace: &Workspace,
     checkout: &Checkout,
@@ -118,7 +118,7 @@ pub async fn run(
         }
         let batch = ModelBatch { checkout, served, params: &params, id: &batch };
         let outcome = Box::pin(batch.run(&mut execution, || progress(&calls.counts()))).await;
-        // Also where it was stopped: the last answers have just arrived.
+        // Also after a stop: the last responses have just arrived.
         progress(&calls.counts());
         let outcome = outcome?;
         calls.end(number, matches!(outcome, Outcome::Dead(_)));
@@ -140,7 +140,7 @@ pub async fn run(
                         let model = model::printable(&served.settings.id);
                         let failure = model::Failure::new(
                             exit,
-                            format!("the prose of `{model}` is not graded: {failure}"),
+                            format!("the prose of `{model}` was not graded: {failure}"),
                         );
                         Err(match hint {
                             Some(hint) => failure.hint(hint),
@@ -181,7 +181,7 @@ pub async fn run(
     }
     if let Some(failure) = first_failure.filter(|_| entries.is_empty()) {
         let hint =
-            "nothing was published: order it again (or name the same `--batch-id`) when the model works";
+            "nothing was published: request it again (or use the same `--batch-id`) when the model works";
         return Err(failure.hint(hint).into());
     }
     let kept = plan::keep_entries(workspace, id, &entries)?;
@@ -210,10 +210,10 @@ pub async fn run(
     })
 }
 
-/// Counts the calls as they are settled. Warnings are part of the collection.
+/// Counts finished calls. Warnings are part of the collection.
 struct CallCounter {
     replicates: u64,
-    /// The model whose calls run, if they do: calls of the grader are not counted.
+    /// The index of the running model, if any: calls of the grader are not counted.
     counts: Mutex<(Option<usize>, RunProgress)>,
 }
 
@@ -251,13 +251,13 @@ impl CallCounter {
         self.lock().1.clone()
     }
 
-    /// The calls of this model begin.
+    /// Starts counting the calls of this model.
     fn begin(&self, model: usize) {
         self.lock().0 = Some(model);
     }
 
-    /// The calls of this model have ended. Those that were not counted were settled earlier, or have failed with a model that
-    /// answers nothing.
+    /// Ends the calls of this model. Uncounted calls were settled earlier, or failed because the model
+    /// gives no answers.
     fn end(&self, model: usize, is_dead: bool) {
         let mut counts = self.lock();
         counts.0 = None;
@@ -303,7 +303,7 @@ impl Observer for CallCounter {
             model.done += 1;
             model.failed += failed;
         }
-        // The lines of a batch are the replicates of the first case, then those of the next.
+        // A batch has all replicates of the first case, then those of the next.
         let case = usize::try_from(index / self.replicates).unwrap_or(usize::MAX);
         if let Some(case) = cases.get_mut(case) {
             case.done += 1;
@@ -312,11 +312,11 @@ impl Observer for CallCounter {
     }
 }
 
-/// What became of the batch of one model.
+/// The result of the batch of one model.
 enum Outcome {
-    /// All rows, some of them with an answer.
+    /// All rows, at least one with an answer.
     Answered(Box<Collection>, Vec<u8>),
-    /// The model cannot be asked, which does not keep the others from it.
+    /// The model cannot be called; other models are not affected.
     Dead(model::Failure),
 }
 
@@ -329,9 +329,9 @@ struct ModelBatch<'b> {
 }
 
 impl ModelBatch<'_> {
-    /// Calls what has no response yet, and gives all rows.
+    /// Makes the missing calls, and returns all rows.
     async fn run(&self, execution: &mut Execution, report: impl Fn()) -> Result<Outcome, Failure> {
-        let temporary = WorkDir::new().context("cannot make a temporary directory")?;
+        let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let requests = temporary.path().join("requests.jsonl");
         std::fs::write(&requests, self.requests()?).context("cannot write the requests")?;
         let target = &self.served.target;
@@ -355,7 +355,7 @@ impl ModelBatch<'_> {
             return messages::stopped(reason, &self.served.settings.id).map(Outcome::Dead);
         }
         if collection.summary.totals.answered == 0 {
-            // A refusal that counts as final would be repeated for ever, even after it is fixed at the provider.
+            // Otherwise a final refusal would be repeated forever, even after it is fixed at the provider.
             execution.exchange().forget(self.id)?;
             return Ok(Outcome::Dead(messages::always_fails(self.served, &collection)));
         }
@@ -411,7 +411,7 @@ impl ModelBatch<'_> {
         Ok(answers)
     }
 
-    /// Has prose graded, where the rules name a model for it.
+    /// Grades prose, if the rules name a model for it.
     async fn grade(
         &self,
         grader: Option<&ProseGrader>,
@@ -423,7 +423,7 @@ impl ModelBatch<'_> {
         Box::pin(grader.grade(execution, self.id, &texts)).await
     }
 
-    /// What is evaluated.
+    /// The subject of scoring.
     fn subject(&self) -> fields::Subject<'_> {
         let Checkout { skill, pinned, order, .. } = self.checkout;
         fields::Subject {
@@ -437,7 +437,7 @@ impl ModelBatch<'_> {
     }
 }
 
-/// What the settings of a model come to with this skill.
+/// The effective settings of a model for this skill.
 fn params_of(skill: &Skill, served: &Served) -> ModelParams {
     served.settings.params(skill.structured_output(served.settings.structured_output))
 }
@@ -457,10 +457,10 @@ fn response_format(skill: &Skill, asked: StructuredOutput) -> Option<ResponseFor
     }
 }
 
-/// Refuses an id under which something else was begun: its answers are not those that are asked for.
+/// Refuses an id of another evaluation: its responses belong to other requests.
 fn check_resume(workspace: &Workspace, checkout: &Checkout, id: &BatchId) -> Result<(), model::Failure> {
     let Some(earlier) = plan::recall(workspace, id)? else { return Ok(()) };
-    // Other models are other batches, so that their commit does not matter.
+    // Other models are other batches, so their commit does not matter.
     let commits = |pinned: &Pinned| (pinned.prompt_commit.clone(), pinned.dataset_commit.clone());
     let same = plan::is_same(&checkout.order, &earlier)
         && earlier.pinned.as_ref().map(commits) == Some(commits(&checkout.pinned));
@@ -470,8 +470,9 @@ fn check_resume(workspace: &Workspace, checkout: &Checkout, id: &BatchId) -> Res
     let commit =
         earlier.pinned.as_ref().map(|pinned| pinned.prompt_commit.short().to_owned()).unwrap_or_default();
     let message = format!(
-        "the evaluation `{id}` is another one: `{}` at {commit}, {} replicates",
+        "the evaluation `{id}` has other inputs: `{}` at {commit}, {} replicates",
         earlier.skill, earlier.replicates
     );
-    Err(model::Failure::config(message).hint("choose another `--batch-id`, or ask for the same to resume it"))
+    Err(model::Failure::config(message)
+        .hint("choose another `--batch-id`, or use the same inputs to resume it"))
 }

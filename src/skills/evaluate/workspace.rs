@@ -1,4 +1,4 @@
-//! Where an evaluation happens: the clones, the operator's targets, and the state that outlives it.
+//! The paths of an evaluation: the clones, the operator's targets, and the persistent state.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -8,26 +8,26 @@ use std::sync::Arc;
 use crate::config::Env;
 use crate::github;
 
-/// What every evaluation of a machine has in common. Cheap to clone.
+/// What all evaluations of a machine share. Cheap to clone.
 #[derive(Clone)]
 pub struct Workspace {
     /// The skill library.
     pub library: Source,
     /// The data sets that cases refer to.
     pub datasets: Option<Source>,
-    /// The operator's `targets.yaml`: base URLs and keys come from here alone. Read anew for every evaluation.
+    /// The operator's `targets.yaml`, the only source of base URLs and keys. Read again for every evaluation.
     pub targets: PathBuf,
-    /// Which of its targets serve models, in this order; all of them where none is named.
+    /// Which of its targets serve models, in this order; by default all.
     pub target_names: Vec<String>,
-    /// Where the values of the targets' keys are.
+    /// The environment with the targets' keys.
     pub env: Env,
-    /// The exchange with its journals, what resumes need, and checkouts beside the clones.
+    /// The state directory: the exchange with its journals, plans, and checkouts.
     pub state: PathBuf,
-    /// Who fetches and pushes; without it, git asks as nobody in particular.
+    /// The client that fetches and pushes; without it, git uses no token.
     pub github: Option<github::Client>,
-    /// Calls in flight at once, instead of the target's own number.
+    /// The most calls at once, instead of the target's own limit.
     pub max_concurrency: Option<NonZeroU32>,
-    /// Hears what is waited for and what is odd.
+    /// Prints notes for the user.
     pub tell: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
@@ -36,16 +36,16 @@ pub struct Workspace {
 pub struct Source {
     /// Its directory.
     pub dir: PathBuf,
-    /// What is done to it first.
+    /// How to update it.
     pub update: Update,
 }
 
-/// How a clone comes to be up to date.
+/// How to update a clone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
-    /// It is a clone that is kept (`serve`): the default branch is fetched and moved forward (`--ff-only`).
+    /// A permanent clone (`serve`): fetch the default branch and fast-forward.
     Pull,
-    /// It is what a workflow or a person has checked out: `HEAD` is what is evaluated, and nothing is moved.
+    /// A checkout of a workflow or a user: evaluate `HEAD`, and move nothing.
     Leave,
 }
 
@@ -60,12 +60,12 @@ impl fmt::Debug for Workspace {
 }
 
 impl Workspace {
-    /// The exchange that holds the batches and the journals of evaluations.
+    /// The exchange of evaluations.
     pub fn exchange(&self) -> PathBuf {
         Self::exchange_in(&self.state)
     }
 
-    /// The same, of any state.
+    /// The same, for any state directory.
     pub(super) fn exchange_in(state: &Path) -> PathBuf {
         state.join("exchange.git")
     }

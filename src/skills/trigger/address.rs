@@ -1,10 +1,10 @@
-//! Where the service is: only where nobody on the way can read the token.
+//! The service's address, which must not expose the token to others on the network.
 
 use reqwest::Url;
 
 use crate::model::{Exit, Failure};
 
-/// Refuses what cannot be the address of the service, or would show the token.
+/// Refuses an address that is invalid or would expose the token.
 pub(super) fn parse_url(text: &str) -> Result<Url, Failure> {
     const HINT: &str = "such as `https://evaluator.example.org`";
     let wrong = |why: &str| Failure::new(Exit::Usage, format!("the address of the service {why}")).hint(HINT);
@@ -13,20 +13,18 @@ pub(super) fn parse_url(text: &str) -> Result<Url, Failure> {
         return Err(wrong("is not an `https` URL"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(wrong(
-            "must not have credentials: the token comes as the variable `RUN_EVALS_SERVE_TOKEN`",
-        ));
+        return Err(wrong("must not contain credentials: set the token in `RUN_EVALS_SERVE_TOKEN`"));
     }
     if url.query().is_some() || url.fragment().is_some() {
         return Err(wrong("must not have a query or a fragment"));
     }
     if url.scheme() == "http" && !is_loopback(&url) {
-        return Err(wrong("must be `https`: over `http` everybody on the way could read the token"));
+        return Err(wrong("must be `https`: over `http`, others on the network could read the token"));
     }
     Ok(url)
 }
 
-/// Whether the address is one of this very machine, by its number or as `localhost`.
+/// Whether the address is on this machine, by number or as `localhost`.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -52,7 +50,7 @@ mod tests {
         ] {
             assert!(parse_url(good).is_ok(), "{good}");
         }
-        insta::assert_snapshot!(refused("http://e.example.org"), @"the address of the service must be `https`: over `http` everybody on the way could read the token");
+        insta::assert_snapshot!(refused("http://e.example.org"), @"the address of the service must be `https`: over `http`, others on the network could read the token");
         for plain in [
             "http://10.0.0.1",
             "http://localhost.example.org",
@@ -62,7 +60,7 @@ mod tests {
         ] {
             assert!(refused(plain).contains("must be `https`"), "{plain}");
         }
-        insta::assert_snapshot!(refused("https://u:p@e.example.org"), @"the address of the service must not have credentials: the token comes as the variable `RUN_EVALS_SERVE_TOKEN`");
+        insta::assert_snapshot!(refused("https://u:p@e.example.org"), @"the address of the service must not contain credentials: set the token in `RUN_EVALS_SERVE_TOKEN`");
         insta::assert_snapshot!(refused("https://e.example.org/?x=1"), @"the address of the service must not have a query or a fragment");
         insta::assert_snapshot!(refused("ftp://e.example.org"), @"the address of the service is not an `https` URL");
         insta::assert_snapshot!(refused("evaluator"), @"the address of the service is not a URL");

@@ -1,4 +1,4 @@
-//! The components whose version rose by MAJOR or MINOR in a range of commits, and the commit that raised each.
+//! Finds the components with a MAJOR or MINOR version bump in a range of commits, and the commit of each.
 
 use std::collections::VecDeque;
 
@@ -9,21 +9,21 @@ use crate::config::skill_version;
 use crate::github::{ApiError, Client, CommitQuery};
 use crate::model::{CommitSha, Exit, Failure, SemVersion, SkillName};
 
-/// So many components are looked at at once.
+/// How many components are checked at once.
 const AT_ONCE: usize = 8;
-/// So many commits of one prompt are looked through where the whole range is not known.
+/// How many commits of one prompt are searched if the range is not completely known.
 const MOST_COMMITS: usize = 100;
 
-/// A component whose version rose.
+/// A component with a version bump.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bump {
-    /// Which.
+    /// The component.
     pub skill: SkillName,
-    /// Its version before the range; nothing where it is new.
+    /// Its version before the range; `None` if it is new.
     pub from: Option<SemVersion>,
     /// Its version at the end of the range.
     pub to: SemVersion,
-    /// The commit since which MAJOR.MINOR is what it is at the end.
+    /// The commit that introduced its MAJOR.MINOR version.
     pub commit: CommitSha,
 }
 
@@ -87,7 +87,7 @@ async fn look(
     let Some(prompt) = client.file(repo, &path, &range.head).await? else { return Ok(PromptChange::Other) };
     let Some(to) = version_of(&prompt) else {
         return Ok(PromptChange::Unreadable(format!(
-            "`{path}` has no `version: MAJOR.MINOR.PATCH` in its front matter: it is not evaluated"
+            "`{path}` has no `version: MAJOR.MINOR.PATCH` in its front matter, so it is not evaluated"
         )));
     };
     let from = match (&range.base, was) {
@@ -101,16 +101,16 @@ async fn look(
     }
     let Some(commit) = raised_by(client, repo, range, &path, to).await? else {
         return Ok(PromptChange::Unreadable(format!(
-            "`{path}` rose to {to}, but the commit that raised it is not among its last {MOST_COMMITS}: name the skill and its commit"
+            "`{path}` is now at {to}, but the commit of the bump is not among its last {MOST_COMMITS}: pass the skill and its commit"
         )));
     };
     let commit = commit.parse().map_err(|error| {
-        ApiError::Invalid(Failure::new(Exit::Failure, format!("GitHub told no commit: {error}")))
+        ApiError::Invalid(Failure::new(Exit::Failure, format!("GitHub returned no commit: {error}")))
     })?;
     Ok(PromptChange::Bump(Bump { skill, from, to, commit }))
 }
 
-/// The commit since which MAJOR.MINOR of the prompt is what it is at the end of the range.
+/// The commit that introduced the prompt's current MAJOR.MINOR version.
 async fn raised_by(
     client: &Client,
     repo: &str,
@@ -124,7 +124,7 @@ async fn raised_by(
     let query = CommitQuery { from: &range.head, path: Some(path), since: None, pages: 1 };
     let touched = client.commits(repo, query).await?;
     let is_all = touched.len() < MOST_COMMITS || range.inside.is_some();
-    // What lies outside came in on another line of the history.
+    // Other commits came in on another line of the history.
     let is_inside = |sha: &str| range.inside.as_ref().is_none_or(|inside| inside.contains(sha));
     let mut inside: Vec<String> =
         touched.into_iter().map(|commit| commit.sha).filter(|sha| is_inside(sha)).collect();
@@ -139,7 +139,7 @@ async fn raised_by(
         let prompt = client.file(repo, path, &sha).await?;
         let version = prompt.and_then(|prompt| version_of(&prompt));
         if version.map(line) != Some(line(to)) {
-            // A merge that took neither side as it was has no other commit to name.
+            // A merge that changed both sides has no other commit to name.
             return Ok(Some(raised.unwrap_or_else(|| range.head.clone())));
         }
         raised = Some(sha);
@@ -147,12 +147,12 @@ async fn raised_by(
     Ok(raised.filter(|_| is_all))
 }
 
-/// The version that a `prompt.md` has.
+/// The version in a `prompt.md`.
 fn version_of(prompt_md: &[u8]) -> Option<SemVersion> {
     skill_version(std::str::from_utf8(prompt_md).ok()?)
 }
 
-/// What an evaluation depends on.
+/// The part of a version that evaluations depend on.
 fn line(version: SemVersion) -> (u64, u64) {
     (version.major, version.minor)
 }

@@ -1,4 +1,4 @@
-//! The push that a trigger looks at.
+//! The push that triggered a step.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use crate::model::{CommitSha, Exit, Failure, printable};
 use crate::util::process_env::ProcessEnv;
 
-/// The commit that is none: before a branch began, and after it ended.
+/// The null commit: before a branch was created, and after it was deleted.
 const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
 /// A push, from the event file of a step.
@@ -15,9 +15,9 @@ const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 struct PushEvent {
     /// The branch or tag, as `refs/…`.
     git_ref: String,
-    /// Where it was; nothing where it is new.
+    /// The commit before; `None` if the branch is new.
     before: Option<CommitSha>,
-    /// Where it is; nothing where it is gone.
+    /// The commit after; `None` if the branch was deleted.
     after: Option<CommitSha>,
 }
 
@@ -26,19 +26,19 @@ struct PushEvent {
 pub enum Push {
     /// The branch moved.
     Commits {
-        /// Where it was; nothing where it is new.
+        /// The commit before; `None` if the branch is new.
         before: Option<CommitSha>,
-        /// Where it is.
+        /// The commit after.
         after: CommitSha,
     },
-    /// Nothing was pushed that could be evaluated, and why.
+    /// Nothing that could be evaluated, with the reason.
     Nothing(String),
 }
 
 impl Push {
-    /// The commits that the command line names, else those of the step's event.
+    /// The commits given on the command line, else those of the step's event.
     pub fn find(before: Option<&str>, after: Option<&str>, env: &ProcessEnv) -> Result<Self, Failure> {
-        const WHAT: &str = "name a skill, or a push with `--before` and `--after`";
+        const WHAT: &str = "pass a skill, or a push with `--before` and `--after`";
         let read = |text: &str, option: &str| {
             PushEvent::commit(text).map_err(|why| {
                 Failure::new(Exit::Usage, format!("`{option}` is not a commit: {}", printable(&why)))
@@ -79,7 +79,7 @@ impl PushEvent {
         }
         let wrong = |why: String| {
             Failure::config(format!("cannot read the push in `{}`: {why}", path.display()))
-                .hint("name the commits with `--before` and `--after`, or a skill")
+                .hint("pass the commits with `--before` and `--after`, or a skill")
         };
         let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
         let Event { git_ref, before, after } =
@@ -89,7 +89,7 @@ impl PushEvent {
         Ok(Self { git_ref, before, after })
     }
 
-    /// A commit, or none where all its digits are zero.
+    /// A commit, or `None` for the null commit.
     fn commit(text: &str) -> Result<Option<CommitSha>, String> {
         if text == NO_COMMIT {
             return Ok(None);

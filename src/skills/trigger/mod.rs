@@ -1,9 +1,9 @@
-//! The side of skill evaluations that lives on GitHub Actions: it finds what is to be evaluated and asks the service for it.
+//! The part of skill evaluations that runs on GitHub Actions: finds what to evaluate and requests it from the service.
 //!
-//! `range` is the commits that are looked at, `bumps` the components whose version rose in them; both read GitHub's REST API and
-//! clone nothing. `service` speaks to the service at its `address`, and `hints` is the way out where that fails. `request` asks it for
-//! evaluations, once each; `sweep` finds what is missing and waits for its turn. `render` makes what people and programs read of it,
-//! `event` the push that a trigger looks at. `library` names the repository of the skills.
+//! `range` finds the commits to check, `bumps` the components with a version bump in them; both use GitHub's REST API without a
+//! clone. `service` is the client of the service at its `address`, with `hints` for its errors. `request` requests
+//! evaluations, once each; `sweep` finds missing ones and waits while the service is busy. `render` formats the report,
+//! `event` reads the push that triggered a step. `library` names the repository of the skills.
 
 mod address;
 mod bumps;

@@ -1,4 +1,4 @@
-//! The commits that are looked at, and the prompts that they changed; told by GitHub, without a clone.
+//! The commits to check, and the prompts that they changed, from GitHub's API without a clone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use crate::github::{ApiError, ChangedFile, Client, Commit, CommitQuery, MOST_COMPARED_FILES};
 use crate::model::{CommitSha, Failure, SkillName, printable};
 
-/// 1,000 commits of a window of time.
+/// 1,000 commits of a time window.
 const MOST_PAGES: usize = 10;
 const FOLDER: &str = "components";
 const FILE: &str = "prompt.md";
@@ -15,20 +15,20 @@ const FILE: &str = "prompt.md";
 /// A range of commits.
 #[derive(Debug, Clone)]
 pub struct Range {
-    /// The last commit before it; nothing where the history begins in it.
+    /// The last commit before it; `None` if it includes the first commit.
     pub base: Option<String>,
     /// Its last commit.
     pub head: String,
-    /// All its commits, where they are not too many.
+    /// All its commits, unless there are too many.
     pub(super) inside: Option<BTreeSet<String>>,
-    /// The components whose `prompt.md` is another one than before, and whether it was there before. Those that are gone are not
-    /// among them.
+    /// The components whose `prompt.md` changed, and whether it existed before. Deleted ones are not
+    /// included.
     pub(super) changed: BTreeMap<SkillName, Was>,
-    /// What people should know of it.
+    /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
-/// Whether a prompt was there before the range.
+/// Whether a prompt existed before the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Was {
     There,
@@ -40,7 +40,7 @@ pub(super) fn prompt_path(skill: &SkillName) -> String {
     format!("{FOLDER}/{skill}/{FILE}")
 }
 
-/// The commits of a push. Without `before`, or where GitHub no longer knows it, the last commit alone.
+/// The commits of a push. Without `before`, or if GitHub no longer has it, only the last commit.
 pub async fn pushed(
     client: &Client,
     repo: &str,
@@ -53,16 +53,16 @@ pub async fn pushed(
     }
     let mut range = last_commit(client, repo, after.as_str()).await?;
     range.warnings.push(format!(
-        "GitHub does not know how `{}` leads to `{}`: only the last commit was looked at",
+        "GitHub cannot compare `{}` with `{}`: only the last commit was checked",
         before.short(),
         after.short()
     ));
     Ok(range)
 }
 
-/// What came to a branch since then; `None` where nothing did. The line of first parents is followed back to the first commit since
-/// then: a branch that was merged came with all its commits, and what lies on top of a young commit came after it, however old
-/// they say they are.
+/// The commits that a branch received since a time; `None` if there are none. Follows first parents back to the first commit since
+/// then: a merged branch came in with all its commits, and everything above a recent commit came after it, whatever
+/// its date.
 pub async fn recent(
     client: &Client,
     repo: &str,
@@ -90,12 +90,12 @@ pub async fn recent(
         },
     };
     if commits.len() >= MOST_PAGES * 100 && commits.last().is_some_and(|last| !last.is_older(since)) {
-        range.warnings.push(format!("there are more commits: looked at the last {}", commits.len()));
+        range.warnings.push(format!("there are more commits: checked the last {}", commits.len()));
     }
     Ok(Some(range))
 }
 
-/// From the last commit that both have. After a push with force that is not `before`: what the push threw away was not brought by it.
+/// The commits since the merge base. After a force push that is not `before`: commits that the push removed do not count.
 async fn between(client: &Client, repo: &str, before: &str, after: &str) -> Result<Option<Range>, ApiError> {
     let Some(compared) = client.compare(repo, before, after).await? else { return Ok(None) };
     let is_whole = compared.commits.len() >= compared.total_commits;
@@ -110,7 +110,7 @@ async fn between(client: &Client, repo: &str, before: &str, after: &str) -> Resu
     };
     if base != before {
         range.warnings.push(format!(
-            "the history was written anew: looked at what came after `{}`, the last commit that both have",
+            "the history was rewritten: checked the commits since the merge base `{}`",
             shortened(&base)
         ));
     }
@@ -122,7 +122,7 @@ async fn between(client: &Client, repo: &str, before: &str, after: &str) -> Resu
     Ok(Some(range))
 }
 
-/// A commit and what it changed against its first parent.
+/// A commit and its changes against its first parent.
 async fn last_commit(client: &Client, repo: &str, sha: &str) -> Result<Range, ApiError> {
     let (commit, files) = client.commit(repo, sha).await?;
     let mut range = Range {
@@ -140,7 +140,7 @@ async fn last_commit(client: &Client, repo: &str, sha: &str) -> Result<Range, Ap
     Ok(range)
 }
 
-/// A history from its first commit on.
+/// The whole history up to a commit.
 async fn whole(client: &Client, repo: &str, head: &str) -> Result<Range, ApiError> {
     let mut range = Range {
         base: None,
@@ -166,7 +166,7 @@ impl Range {
         }
     }
 
-    /// Where there are more files than GitHub compares: all prompts of both ends, by their digests.
+    /// If there are more files than GitHub compares: compares all prompts of both ends by digest.
     async fn add_trees(&mut self, client: &Client, repo: &str) -> Result<(), ApiError> {
         let before = match &self.base {
             Some(base) => prompts(client, repo, base).await?,
@@ -194,7 +194,7 @@ impl Range {
     }
 }
 
-/// The digest of each prompt of a commit, by its folder.
+/// The digest of each prompt of a commit, by folder.
 async fn prompts(client: &Client, repo: &str, commit: &str) -> Result<BTreeMap<String, String>, ApiError> {
     let root = client.tree(repo, commit, false).await?;
     let folder = root.entries.iter().find(|entry| entry.path == FOLDER && entry.kind == "tree");
@@ -203,7 +203,7 @@ async fn prompts(client: &Client, repo: &str, commit: &str) -> Result<BTreeMap<S
     if tree.truncated {
         let failure =
             Failure::config(format!("`{FOLDER}` of `{}` has more files than GitHub lists", printable(repo)));
-        return Err(ApiError::Invalid(failure.hint("name the skill: `run-evals trigger SKILL`")));
+        return Err(ApiError::Invalid(failure.hint("pass the skill: `run-evals trigger SKILL`")));
     }
     let of_entry = |path: String, sha| {
         let folder = path.strip_suffix(FILE)?.strip_suffix('/')?;
@@ -213,13 +213,13 @@ async fn prompts(client: &Client, repo: &str, commit: &str) -> Result<BTreeMap<S
     Ok(files.filter_map(|entry| of_entry(entry.path, entry.sha)).collect())
 }
 
-/// The folder of a component whose prompt this path is.
+/// The component folder of a prompt path.
 fn prompt_folder(path: &str) -> Option<&str> {
     let folder = path.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(FILE)?.strip_suffix('/')?;
     (!folder.contains('/')).then_some(folder)
 }
 
-/// The first digits of a commit.
+/// An abbreviated commit.
 pub(super) fn shortened(sha: &str) -> &str {
     sha.get(..7).unwrap_or(sha)
 }

@@ -1,4 +1,4 @@
-//! What people and programs read of it.
+//! Formats the report.
 
 use std::fmt::Write as _;
 
@@ -8,23 +8,23 @@ use super::range::{Range, shortened};
 use super::request::{Attempt, Outcome};
 use crate::util::markdown;
 
-/// How much of a message the page of a run shows.
+/// The longest message in a step summary.
 const LONGEST_TEXT: usize = 500;
 
-/// All there is to tell.
+/// The content of a report.
 #[derive(Debug)]
 pub struct TriggerReport<'a> {
     /// The heading.
     pub title: &'a str,
-    /// The page of the skill library, for links.
+    /// The URL of the skill library, for links.
     pub library: Option<String>,
-    /// The commits that were looked at.
+    /// The checked commits.
     pub range: Option<&'a Range>,
-    /// What became of each component.
+    /// The attempt for each component.
     pub attempts: &'a [Attempt],
     /// How many other prompts changed.
     pub others: usize,
-    /// How many requests GitHub got.
+    /// The number of requests to GitHub.
     pub requests: u64,
 }
 
@@ -35,7 +35,7 @@ impl TriggerReport<'_> {
         Some(format!("{base}..{}", shortened(&range.head)))
     }
 
-    /// What was looked at, and what it cost.
+    /// The checked range, and the number of requests.
     fn footer(&self) -> Option<String> {
         let looked_at = self.looked_at()?;
         let others = match self.others {
@@ -48,7 +48,7 @@ impl TriggerReport<'_> {
     }
 }
 
-const NOTHING: &str = "no component's version rose by MAJOR or MINOR";
+const NOTHING: &str = "no component has a MAJOR or MINOR version bump";
 
 fn version(attempt: &Attempt) -> String {
     match (attempt.from, attempt.to) {
@@ -62,7 +62,7 @@ fn commit(attempt: &Attempt) -> &str {
     attempt.git_sha.as_ref().map_or("newest", |sha| shortened(sha.as_str()))
 }
 
-/// Lines for a terminal.
+/// The text for a terminal.
 pub fn render_text(report: &TriggerReport<'_>) -> String {
     let mut out = String::new();
     if report.attempts.is_empty() {
@@ -84,7 +84,7 @@ pub fn render_text(report: &TriggerReport<'_>) -> String {
     out
 }
 
-/// A table for the page of a run.
+/// The table for the step summary.
 pub fn render_markdown(report: &TriggerReport<'_>) -> String {
     let inert = |text: &str| markdown::code(text, LONGEST_TEXT);
     let mut out = format!("### {}\n\n", report.title);
@@ -127,13 +127,13 @@ pub fn render_markdown(report: &TriggerReport<'_>) -> String {
     out
 }
 
-/// Whether an address can stand in markdown as it is.
+/// Whether a URL needs no escaping in markdown.
 fn is_plain_link(url: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b":/.-_%#".contains(&byte);
     url.starts_with("https://") && url.bytes().all(plain)
 }
 
-/// One object for a program.
+/// The JSON output.
 pub fn render_json(report: &TriggerReport<'_>) -> Value {
     let components: Vec<Value> = report.attempts.iter().map(component).collect();
     let range = report.range.map(|range| json!({ "base": range.base, "head": range.head }));

@@ -1,64 +1,64 @@
-//! Evaluations asked for, once each, and what became of them.
+//! Requests evaluations, once each.
 
 use super::bumps::Bump;
 use super::hints::{hint, silence};
 use super::service::{CurrentJob, Order, Service, ServiceResponse};
 use crate::model::{Exit, Replicates, SemVersion, ShaPrefix, SkillName};
 
-/// An evaluation that was asked for, or that need not be.
+/// An evaluation that was requested, or did not need to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
-    /// Which skill.
+    /// The skill.
     pub skill: SkillName,
-    /// The version before, where there was a range to look at and one before it.
+    /// The version before, if a range was checked and had one.
     pub from: Option<SemVersion>,
-    /// The version, where it was looked at.
+    /// The version, if it was checked.
     pub to: Option<SemVersion>,
-    /// At which commit.
+    /// The commit.
     pub git_sha: Option<ShaPrefix>,
-    /// What became of it.
+    /// The result.
     pub outcome: Outcome,
 }
 
-/// What became of an evaluation.
+/// The result of requesting an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The service does it.
+    /// The service accepted it.
     Fired {
-        /// What the service calls it.
+        /// The service's job id.
         job_id: String,
     },
-    /// The service did something else.
+    /// The service is busy with another evaluation.
     Busy(Option<CurrentJob>),
-    /// The service will not.
+    /// The service refused.
     Refused {
-        /// The status of its answer.
+        /// The response status.
         status: u16,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How to fix it, in the service's words.
+        /// The service's own hint.
         hint: Option<String>,
     },
-    /// Nobody knows.
+    /// The result is unknown.
     Silence {
-        /// What went wrong.
+        /// The error.
         cause: String,
-        /// Whether the service may have seen the order.
+        /// Whether the service may have received the request.
         sent: bool,
     },
-    /// The leaderboard has it.
+    /// The leaderboard already has it.
     Merged,
-    /// An open pull request has it.
+    /// An open pull request already has it.
     Proposed {
-        /// Its page.
+        /// Its URL.
         pull_request: String,
     },
-    /// The service is at it, or has just done it.
+    /// The service is running it, or has just finished it.
     Running {
-        /// What the service calls it.
+        /// The service's job id.
         job_id: String,
     },
-    /// It would have been asked for.
+    /// It would be requested (dry run).
     Wanted,
 }
 
@@ -74,7 +74,7 @@ impl From<ServiceResponse> for Outcome {
 }
 
 impl Outcome {
-    /// One word for it.
+    /// Its name in the report.
     pub fn word(&self) -> &'static str {
         match self {
             Self::Fired { .. } => "fired",
@@ -88,18 +88,18 @@ impl Outcome {
         }
     }
 
-    /// What there is to say of it.
+    /// The details.
     pub fn detail(&self) -> String {
         match self {
             Self::Fired { job_id } | Self::Running { job_id } => job_id.clone(),
-            Self::Busy(None) => "the service evaluates something else".to_owned(),
+            Self::Busy(None) => "the service is running another evaluation".to_owned(),
             Self::Busy(Some(CurrentJob { skill, started_at: None })) => {
-                format!("the service evaluates `{skill}`")
+                format!("the service is evaluating `{skill}`")
             }
             Self::Busy(Some(CurrentJob { skill, started_at: Some(time) })) => {
-                format!("the service evaluates `{skill}` since {time}")
+                format!("the service has been evaluating `{skill}` since {time}")
             }
-            Self::Refused { status, reason, .. } => format!("the service answered {status}: {reason}"),
+            Self::Refused { status, reason, .. } => format!("the service returned {status}: {reason}"),
             Self::Silence { cause, .. } => cause.clone(),
             Self::Merged => "the leaderboard has an entry".to_owned(),
             Self::Proposed { pull_request } => pull_request.clone(),
@@ -107,11 +107,11 @@ impl Outcome {
         }
     }
 
-    /// The way out, where there is one to tell.
+    /// The hint, if there is one.
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Busy(_) => {
-                Some("it takes one at a time: `run-evals sweep` asks again for what was left out")
+                Some("it runs one evaluation at a time: `run-evals sweep` requests missing ones")
             }
             Self::Refused { status, hint: own, .. } => own.as_deref().or_else(|| hint(*status)),
             Self::Silence { sent, .. } => Some(silence(*sent)),
@@ -119,7 +119,7 @@ impl Outcome {
         }
     }
 
-    /// What it means for the exit code.
+    /// Its exit code.
     pub fn exit(&self) -> Exit {
         match self {
             Self::Busy(_) => Exit::Busy,
@@ -136,10 +136,10 @@ impl Attempt {
             return None;
         }
         let hint = self.outcome.hint().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();
-        Some(format!("`{}` is not evaluated: {}{hint}", self.skill, self.outcome.detail()))
+        Some(format!("`{}` was not evaluated: {}{hint}", self.skill, self.outcome.detail()))
     }
 
-    /// A bump and what became of it.
+    /// A bump and its result.
     pub(super) fn of(bump: &Bump, outcome: Outcome) -> Self {
         Self {
             skill: bump.skill.clone(),
@@ -150,7 +150,7 @@ impl Attempt {
         }
     }
 
-    /// What all of them mean for the exit code: a failure before a busy service, that before success.
+    /// The combined exit code: a failure before a busy service before success.
     pub fn exit(attempts: &[Self]) -> Exit {
         let has = |exit| attempts.iter().any(|attempt| attempt.outcome.exit() == exit);
         if has(Exit::Failure) {
@@ -163,12 +163,12 @@ impl Attempt {
     }
 }
 
-/// The order that a bump is.
+/// The request for a bump.
 pub(super) fn order(bump: &Bump, replicates: Replicates) -> Order {
     Order { skill: bump.skill.clone(), replicates, git_sha: bump.commit.as_str().parse().ok() }
 }
 
-/// Asks for each, one after the other, once.
+/// Requests each evaluation, one after the other, once.
 pub async fn request(service: &Service, bumps: &[Bump], replicates: Replicates) -> Vec<Attempt> {
     let mut attempts = Vec::new();
     for bump in bumps {

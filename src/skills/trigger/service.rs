@@ -1,4 +1,4 @@
-//! The wire to the service: one request, one answer, nothing repeated, no redirect followed, and the token on no wire that others read.
+//! The client of the service: no retries, no redirects, and the token only over TLS or to this machine.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use crate::util::truncate::truncate;
 
 const USER_AGENT: &str = concat!("run-evals/", env!("CARGO_PKG_VERSION"));
 const CONNECT: Duration = Duration::from_secs(10);
-/// The largest answer to a request for an evaluation.
+/// The largest response to a request for an evaluation.
 const LARGEST_ANSWER: usize = 64 << 10;
 /// The largest list of jobs.
 const LARGEST_LIST: usize = 16 << 20;
-/// How much of the service's own words is repeated.
+/// How much of the service's messages is repeated.
 const LONGEST_TEXT: usize = 500;
 
-/// How the service is reached.
+/// How to reach the service.
 #[derive(Debug)]
 pub struct ServiceOptions<'a> {
-    /// Where it is: `https://…`, or `http://…` on this machine.
+    /// Its URL: `https://…`, or `http://…` on this machine.
     pub url: &'a str,
-    /// What it knows us by.
+    /// The authentication token.
     pub token: Secret,
     /// The certificates to trust instead of the system's, in PEM format.
     pub ca: Option<Vec<u8>>,
-    /// How long a whole answer may take.
+    /// The timeout of a whole response.
     pub timeout: Duration,
 }
 
@@ -45,48 +45,48 @@ pub struct Service {
     redactor: Redactor,
 }
 
-/// What is asked for.
+/// A request for an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Order {
     /// The skill.
     #[serde(rename = "skill_name")]
     pub skill: SkillName,
-    /// How often each case is asked.
+    /// How often each case is run.
     pub replicates: Replicates,
-    /// At which commit; without it, at the newest of the default branch.
+    /// The commit; by default the newest of the default branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_sha: Option<ShaPrefix>,
 }
 
-/// What the service says to an order.
+/// The service's response to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServiceResponse {
-    /// It does it.
+    /// Accepted.
     Accepted {
-        /// What it calls it.
+        /// The job id.
         job_id: String,
     },
-    /// It does something else now.
+    /// Busy with another evaluation.
     Busy(Option<CurrentJob>),
-    /// It will not.
+    /// Refused.
     Refused {
-        /// The status of its answer.
+        /// The response status.
         status: u16,
-        /// Why, in its own words.
+        /// The reason, in the service's words.
         reason: String,
-        /// How to fix it, in its own words.
+        /// The hint, in the service's words.
         hint: Option<String>,
     },
-    /// Nobody knows: no answer came.
+    /// No response.
     Nothing {
-        /// What went wrong.
+        /// The error.
         cause: String,
-        /// Whether the service may have seen the order.
+        /// Whether the service may have received the request.
         sent: bool,
     },
 }
 
-/// What a busy service does.
+/// The job of a busy service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CurrentJob {
     /// The skill.
@@ -96,17 +96,17 @@ pub struct CurrentJob {
     pub started_at: Option<String>,
 }
 
-/// A job of the service.
+/// A service job.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Job {
-    /// Its name.
+    /// Its id.
     pub job_id: String,
     /// The skill.
     pub skill: String,
-    /// The commit that was asked for.
+    /// The requested commit.
     #[serde(default)]
     pub git_sha: Option<String>,
-    /// The commit that is evaluated.
+    /// The evaluated commit.
     #[serde(default)]
     pub prompt_commit: Option<String>,
     /// `queued`, `running`, `completed`, `failed`, `interrupted` or another word.
@@ -120,7 +120,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Whether it is still to end.
+    /// Whether it has not ended.
     pub fn is_open(&self) -> bool {
         matches!(self.state.as_str(), "queued" | "running")
     }
@@ -138,20 +138,20 @@ impl Service {
         let base = parse_url(options.url)?;
         let mut builder = Client::builder()
             .user_agent(USER_AGENT)
-            // Whoever redirects must not get the token, nor the order a second time.
+            // A redirect must not get the token, nor repeat the request.
             .redirect(reqwest::redirect::Policy::none())
             .connect_timeout(CONNECT)
             .timeout(options.timeout)
             .http1_only();
         if base.scheme() == "http" {
-            // A proxy would be on the way to this very machine.
+            // Without a proxy for this machine.
             builder = builder.no_proxy();
         }
         if let Some(pem) = &options.ca {
             let certificates = Certificate::from_pem_bundle(pem).ok().filter(|all| !all.is_empty());
             let certificates = certificates.ok_or_else(|| {
                 Failure::config("the certificates of the service's CA are not in PEM format")
-                    .hint("they begin with `-----BEGIN CERTIFICATE-----`; `--ca-file` or the variable `RUN_EVALS_SERVE_CA` has them")
+                    .hint("they begin with `-----BEGIN CERTIFICATE-----`; set them with `--ca-file` or `RUN_EVALS_SERVE_CA`")
             })?;
             builder = builder.tls_certs_only(certificates);
         }
@@ -162,14 +162,14 @@ impl Service {
         let legal = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
         let authorization = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| legal);
         let mut authorization = authorization.ok_or_else(|| {
-            Failure::config("the service's token contains a character that no token has")
+            Failure::config("the service's token contains an illegal character")
                 .hint("store it again, without quotes and without text around it")
         })?;
         authorization.set_sensitive(true);
         Ok(Self { http, base, authorization, redactor: Redactor::new([&options.token]) })
     }
 
-    /// Asks for an evaluation, once.
+    /// Requests an evaluation, once.
     pub async fn evaluate(&self, order: &Order) -> ServiceResponse {
         let body = serde_json::to_vec(order).unwrap_or_default();
         match self.ask(Method::POST, "evaluate", Some(body), LARGEST_ANSWER).await {
@@ -205,7 +205,7 @@ impl Service {
         }
     }
 
-    /// All jobs that the service knows, the newest first.
+    /// All jobs of the service, newest first.
     pub async fn jobs(&self) -> Result<Vec<Job>, Failure> {
         #[derive(Deserialize)]
         struct List {
@@ -220,13 +220,11 @@ impl Service {
         match self.ask(Method::GET, "jobs", None, LARGEST_LIST).await {
             Ok((200, body)) => match serde_json::from_slice::<List>(&body) {
                 Ok(list) => Ok(list.jobs.into_iter().map(|job| self.inert(job)).collect()),
-                Err(error) => {
-                    Err(failed(format!("the answer cannot be used: {}", printable(&error.to_string()))))
-                }
+                Err(error) => Err(failed(format!("invalid response: {}", printable(&error.to_string())))),
             },
             Ok((status, body)) => {
                 let (reason, own_hint) = self.reason(&body);
-                let failure = failed(format!("it answered {status}: {reason}"));
+                let failure = failed(format!("it returned {status}: {reason}"));
                 Err(match own_hint.or_else(|| hint(status).map(ToOwned::to_owned)) {
                     Some(hint) => failure.hint(hint),
                     None => failure,
@@ -237,7 +235,7 @@ impl Service {
         }
     }
 
-    /// The job with names that can be shown.
+    /// The job with printable names.
     fn inert(&self, job: Job) -> Job {
         Job { job_id: self.shown(&job.job_id), skill: self.shown(&job.skill), ..job }
     }
@@ -271,7 +269,7 @@ impl Service {
             let error = error.without_url();
             let sent = !(error.is_connect() || error.is_builder());
             let cause = match (error.is_timeout(), sent) {
-                (true, true) => "no answer in time".to_owned(),
+                (true, true) => "no response in time".to_owned(),
                 (true, false) => "no connection in time".to_owned(),
                 _ => printable(&innermost(&error)),
             };
@@ -282,7 +280,7 @@ impl Service {
         let mut whole = Vec::new();
         while let Some(chunk) = answer.chunk().await.map_err(nothing)? {
             if whole.len() + chunk.len() > most {
-                let cause = format!("the answer is larger than {} KiB", most >> 10);
+                let cause = format!("the response is larger than {} KiB", most >> 10);
                 return Err(ServiceResponse::Nothing { cause, sent: true });
             }
             whole.extend_from_slice(&chunk);
@@ -290,7 +288,7 @@ impl Service {
         Ok((status, whole))
     }
 
-    /// Why the service refuses and how to fix it, in its own words.
+    /// Why the service refused, and its hint.
     fn reason(&self, body: &[u8]) -> (String, Option<String>) {
         #[derive(Deserialize)]
         struct Refusal {
@@ -304,7 +302,7 @@ impl Service {
             Err(_) if body.is_empty() => ("no reason given".to_owned(), None),
             Err(_) => {
                 let text = String::from_utf8_lossy(body);
-                // The page of a proxy says nothing that helps.
+                // A proxy's error page does not help.
                 let is_page = text.trim_start().starts_with('<');
                 let reason =
                     if is_page { "a web page instead of a reason".to_owned() } else { self.shown(&text) };
@@ -313,7 +311,7 @@ impl Service {
         }
     }
 
-    /// The service's own words, short and without what they must not say.
+    /// The service's text, shortened and redacted.
     fn shown(&self, text: &str) -> String {
         let line = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ");
         let text = self.redactor.redact(line);

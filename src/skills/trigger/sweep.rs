@@ -1,4 +1,4 @@
-//! What was left out: bumps of which the leaderboard, the open pull requests and the service know nothing are asked for again.
+//! Requests missing evaluations: bumps that are neither on the leaderboard nor in an open pull request nor known to the service.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,36 +16,36 @@ use crate::leaderboard::Leaderboard;
 use crate::model::{Failure, Replicates, printable};
 use crate::util::clock;
 
-/// What the branches of results begin with.
+/// The prefix of results branches.
 const BRANCHES: &str = "eval-results/";
-/// A busy service is asked again after the pause, then less and less often, at last this rarely.
+/// The wait before retrying a busy service grows up to this.
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
-/// What is looked for, where, and how patiently.
+/// The options of a sweep.
 pub struct Patrol<'a> {
     /// GitHub.
     pub client: &'a Client,
     /// The skill library.
     pub repo: &'a str,
-    /// The branch of it that counts; without one, the default branch.
+    /// Its branch; by default the default branch.
     pub branch: Option<&'a str>,
-    /// Older commits are not looked at.
+    /// Older commits are ignored.
     pub since: Timestamp,
-    /// Who is asked.
+    /// The service.
     pub service: &'a Service,
-    /// How often each case is asked.
+    /// How often each case is run.
     pub replicates: Replicates,
-    /// How long to wait for a busy service, all in all.
+    /// The total time to wait for a busy service.
     pub wait_limit: Duration,
-    /// How soon a busy service is asked again.
+    /// The first wait before retrying a busy service.
     pub pause: Duration,
-    /// Whether nothing is asked for at all.
+    /// Whether to request nothing.
     pub dry_run: bool,
-    /// Hears what is waited for.
+    /// Prints notes for the user.
     pub tell: &'a (dyn Fn(&str) + Sync),
 }
 
-/// Finds what is missing and asks for it, one after the other. Nothing is asked for twice.
+/// Finds missing evaluations and requests them, one after the other, each once.
 pub async fn sweep(patrol: &Patrol<'_>) -> Result<(Option<Range>, BumpSearch, Vec<Attempt>), Failure> {
     let begun = Timestamp::now();
     let branch = match patrol.branch {
@@ -62,7 +62,7 @@ pub async fn sweep(patrol: &Patrol<'_>) -> Result<(Option<Range>, BumpSearch, Ve
     Ok((Some(range), found, attempts))
 }
 
-/// What was evaluated already, by the bump's place in the list.
+/// Existing evaluations, by index of the bump.
 #[derive(Default)]
 struct SweepHistory {
     outcomes: BTreeMap<usize, Outcome>,
@@ -102,7 +102,7 @@ impl SweepHistory {
         Ok(known)
     }
 
-    /// A pull request of ours: from a fork anybody could claim that something is evaluated.
+    /// A pull request of ours: from a fork, anyone could claim that an evaluation exists.
     async fn look_into(
         &mut self,
         patrol: &Patrol<'_>,
@@ -177,7 +177,7 @@ impl Patrol<'_> {
         Ok(attempts)
     }
 
-    /// Waits for the turn of a bump, and asks for it unless somebody else has.
+    /// Waits until the service is free, and requests a bump unless it was requested meanwhile.
     async fn turn(
         &self,
         bump: &Bump,
@@ -201,7 +201,7 @@ impl Patrol<'_> {
                 None => self.service.evaluate(&order(bump, self.replicates)).await.into(),
             };
             if !matches!(busy, Outcome::Busy(_)) {
-                // What was fired is open now; the list is read again before the next.
+                // The requested job is open now; the list is read again before the next one.
                 *jobs = self.service.jobs().await.unwrap_or_default();
                 return Ok(busy);
             }

@@ -1,4 +1,4 @@
-//! The files, read again only when they have changed.
+//! Caches the leaderboard files, and rereads them when they change.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -12,7 +12,7 @@ use crate::model::Failure;
 use crate::site;
 use crate::util::regular_file;
 
-/// `leaderboard.json` with `leaderboard/<skill>.json` beside it, and what was last read of them.
+/// `leaderboard.json` with `leaderboard/<skill>.json` next to it, and their cached content.
 #[derive(Debug, Default)]
 pub(in crate::studio) struct Board {
     path: Option<PathBuf>,
@@ -22,19 +22,19 @@ pub(in crate::studio) struct Board {
 /// The entries, or why there are none.
 type Read = Result<Arc<site::Board>, String>;
 
-/// What is there to be shown.
+/// The state of the files.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// No file was named.
+    /// No file was configured.
     NotNamed,
-    /// There is none yet.
+    /// The file does not exist yet.
     Missing(PathBuf),
     /// It cannot be read.
     Unreadable(String),
     Entries(Arc<site::Board>),
 }
 
-/// What changes with a file.
+/// Changes when a file changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stamp {
     path: PathBuf,
@@ -63,7 +63,7 @@ impl Board {
         Self { path, read: Mutex::default() }
     }
 
-    /// What the files say now. Whoever comes while they are read waits for the one reader.
+    /// The current content of the files. Concurrent requests wait for one reader.
     pub(super) async fn look(&self) -> Found {
         let Some(path) = self.path.clone() else { return Found::NotNamed };
         let stamps = stamps(&path);
@@ -90,7 +90,7 @@ impl Board {
     }
 }
 
-/// The files that are there: the one that was named and, beside `leaderboard.json`, those of the skills.
+/// The existing files: the configured one and, next to `leaderboard.json`, those of the skills.
 fn stamps(path: &Path) -> Vec<Stamp> {
     let stamp = |path: PathBuf| {
         let meta = std::fs::metadata(&path).ok()?;

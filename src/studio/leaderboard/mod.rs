@@ -1,4 +1,4 @@
-//! The leaderboard: `board` keeps the files as they were last read, `screen` shows the pages of `site` in the studio's frame.
+//! The leaderboard: `board` caches the files, `screen` shows the pages of `site` in the studio's frame.
 
 mod board;
 mod screen;

@@ -1,4 +1,4 @@
-//! The pages of the leaderboard, the same as those of the static site.
+//! The leaderboard pages, the same as in the static site.
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
@@ -13,10 +13,10 @@ use crate::studio::Desk;
 use crate::studio::page::{Frame, Screen, missing, redirect, respond};
 use crate::studio::session::Session;
 
-/// Where the pages are.
+/// The URL of the pages.
 const ROOT: Root<'static> = Root::At("/studio/leaderboard/");
 
-/// What the address asks for.
+/// The query of the URL.
 #[derive(Debug, Default, Deserialize)]
 pub(in crate::studio) struct LeaderboardQuery {
     #[serde(default)]
@@ -29,11 +29,11 @@ pub(in crate::studio) struct LeaderboardQuery {
 struct Screenful<'p> {
     frame: Frame<'p>,
     found: &'p Found,
-    /// Made by the templates of the site, which have escaped everything in it.
+    /// Rendered by the site's templates, which have escaped everything in it.
     main: &'p str,
 }
 
-/// The landing page, or that of a skill.
+/// The landing page, or the page of a skill.
 pub(in crate::studio) async fn show(
     State(desk): State<Desk>,
     session: Session,

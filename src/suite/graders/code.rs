@@ -1,4 +1,4 @@
-//! `code-grader`, and the rules for everything that a suite wants to have run.
+//! `code-grader`, and the rules for all commands of a suite.
 
 use std::path::PathBuf;
 
@@ -18,9 +18,8 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
     let argv = command(&mut entry.fields, &entry.word, loader);
     let cwd = cwd(&mut entry, loader);
     if entry.fields.get("target").is_some() {
-        let message =
-            "`target` of a `code-grader` is not used: the command gets no way to a model".to_owned();
-        let hint = "AgentV 4 does not give it one either; an `llm-grader` asks a model".to_owned();
+        let message = "`target` of a `code-grader` is not used: the command cannot call a model".to_owned();
+        let hint = "AgentV 4 does not support it either; an `llm-grader` calls a model".to_owned();
         loader.warn_once(key_span(entry.fields.node, "target"), message, Some(hint));
     }
     let config = entry.command_config(&OWN);
@@ -31,7 +30,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
     )
 }
 
-/// The command of a grader or of a prompt; a text is for a shell.
+/// The command of a grader or a prompt; a text is run by a shell.
 pub(super) fn command(fields: &mut Fields, what: &str, loader: &mut Loader) -> Option<Vec<String>> {
     const HINT: &str = "`command` is a list of words, or a text for `sh`";
     if fields.get("command").is_none() && fields.get("script").is_some() {
@@ -65,20 +64,20 @@ pub(super) fn command(fields: &mut Fields, what: &str, loader: &mut Loader) -> O
     argv
 }
 
-/// Whether commands may be run at all; an error is noted where they may not.
+/// Whether commands may run; otherwise an error is recorded.
 pub(super) fn may_run(at: &Span, loader: &mut Loader) -> bool {
     let allowed = loader.grader_options.allow_commands;
     if !allowed {
         loader.problems.error_with_hint(
             at,
-            "the suite wants to run a command, and this container can reach the Docker engine of its host",
+            "the suite runs a command, and this container can reach the Docker engine of its host",
             "run `run-evals` in a `run:` step instead, or trust the suite and add `--allow-commands`",
         );
     }
     allowed
 }
 
-/// Where the command runs: the suite's directory, or one that it names.
+/// The working directory of the command: the suite's directory, or the one it names.
 fn cwd(entry: &mut Entry, loader: &mut Loader) -> Option<PathBuf> {
     if entry.fields.get("cwd").is_none() {
         return Some(loader.lookup.dir.clone());

@@ -1,4 +1,4 @@
-//! `composite`: several graders and what makes one score of theirs.
+//! `composite`: combines the scores of several graders.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
         entry.error(
             "assertions",
             "`assertions` is a list, and not empty",
-            "it has the graders that are joined",
+            "it lists the graders to combine",
             loader,
         );
         return None;
@@ -34,7 +34,12 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
     loader.composite_depth += 1;
     if loader.composite_depth > DEEPEST {
         loader.composite_depth -= 1;
-        entry.error("type", &format!("nested more than {DEEPEST} levels deep"), "join fewer graders", loader);
+        entry.error(
+            "type",
+            &format!("nested more than {DEEPEST} levels deep"),
+            "combine fewer graders",
+            loader,
+        );
         return None;
     }
     let entries = include::expand(list.items().unwrap_or_default(), loader);
@@ -52,7 +57,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
 
 fn member(node: &Node, loader: &mut Loader) -> Option<Grader> {
     if node.as_str().is_some() {
-        let message = "a text in a `composite`, which AgentV leaves out";
+        let message = "a text in a `composite`, which AgentV skips";
         let hint = "write it as `{name: …, type: rubrics, criteria: [\"…\"]}`";
         loader.problems.error_with_hint(&node.span, message, hint);
         return None;

@@ -12,7 +12,7 @@ use crate::suite::find_custom_type;
 use crate::suite::loader::Loader;
 use crate::util::programs;
 
-/// The program that AgentV starts them with.
+/// The runtime that AgentV starts them with.
 const RUNTIME: &str = "bun";
 
 /// The file that defines a type, if there is one.
@@ -20,7 +20,7 @@ pub(super) fn find(word: &str, loader: &Loader) -> Option<PathBuf> {
     if kinds::is_built_in(word) {
         return None;
     }
-    // AgentV goes up to the root of the file system; what is above the repository is not part of the suite.
+    // AgentV searches up to the root of the file system; directories above the repository are not part of the suite.
     let roots = &loader.lookup.roots;
     let is_root = |dir: &&Path| roots.iter().any(|root| root == *dir);
     let dirs: Vec<&Path> = loader.lookup.dir.ancestors().filter(is_root).collect();
@@ -31,7 +31,7 @@ pub(super) fn find(word: &str, loader: &Loader) -> Option<PathBuf> {
 pub(super) fn read(entry: Entry, path: &Path, is_member: bool, loader: &mut Loader) -> Option<Grader> {
     let (word, at) = (entry.word.clone(), entry.type_span());
     if is_member {
-        let message = format!("AgentV leaves `{word}` out of a `composite`: `.agentv` defines it");
+        let message = format!("AgentV skips `{word}` in a `composite`, because `.agentv` defines it");
         loader.problems.error_with_hint(at, message, "write a `code-grader` that runs the same file");
         return None;
     }
@@ -52,7 +52,7 @@ pub(super) fn read(entry: Entry, path: &Path, is_member: bool, loader: &mut Load
         loader.problems.error_with_hint(
             at,
             format!("`{word}` is defined in `{shown}`, which runs with `{RUNTIME}`: not found"),
-            format!("install {RUNTIME} (https://bun.sh), or use a `code-grader` with a command of your own"),
+            format!("install {RUNTIME} (https://bun.sh), or use a `code-grader` with your own command"),
         );
         return None;
     }
@@ -65,7 +65,7 @@ pub(super) fn read(entry: Entry, path: &Path, is_member: bool, loader: &mut Load
     }
     let code = CodeGrader {
         argv: [RUNTIME, "run", argument].map(ToOwned::to_owned).to_vec(),
-        // As AgentV, which starts it where it was started itself.
+        // As in AgentV, which uses its own working directory.
         cwd: loader.lookup.cwd.clone(),
         config: Map::new(),
         custom_type: Some(word.clone()),

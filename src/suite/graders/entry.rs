@@ -1,4 +1,4 @@
-//! What every grader can say, and the errors that all kinds share.
+//! The keys that all graders share, and their common errors.
 
 use serde_json::{Map, Value};
 
@@ -8,10 +8,10 @@ use crate::model::{Grader, GraderKind};
 use crate::suite::loader::{Loader, key_span};
 use crate::suite::vars;
 
-/// What every grader can say.
+/// The keys of every grader.
 const COMMON: [&str; 7] = ["name", "type", "weight", "required", "min_score", "negate", "preprocessors"];
 
-/// A grader whose common keys are read.
+/// A grader whose common keys were read.
 pub(super) struct Entry<'n> {
     pub(super) fields: Fields<'n>,
     /// Its kind, with hyphens.
@@ -24,7 +24,7 @@ pub(super) struct Entry<'n> {
 }
 
 impl<'n> Entry<'n> {
-    /// Reads what every grader can say.
+    /// Reads the common keys.
     pub(super) fn read(node: &'n Node, is_member: bool, loader: &mut Loader) -> Option<Self> {
         if node.entries().is_none() {
             loader.problems.error_with_hint(
@@ -42,8 +42,8 @@ impl<'n> Entry<'n> {
         }
         let word = read_type(&mut fields, is_member, loader);
         if is_member && name.is_none() {
-            let message = "a grader in a `composite` without a `name`, which AgentV leaves out";
-            loader.problems.error_with_hint(&node.span, message, "give it one: the weights go by it");
+            let message = "a grader in a `composite` without a `name`, which AgentV skips";
+            loader.problems.error_with_hint(&node.span, message, "add one: weights refer to members by name");
         }
         if is_member {
             let unread: Vec<&str> = ["weight", "required", "min_score", "negate"]
@@ -74,13 +74,13 @@ impl<'n> Entry<'n> {
         Some(Self { fields, word: word?, name, weight, required, min_score, negate })
     }
 
-    /// The grader. `default_name` is what AgentV would call it.
+    /// The grader. `default_name` is AgentV's default.
     pub(super) fn grader(self, default_name: String, kind: GraderKind) -> Grader {
         let Self { name, weight, required, min_score, negate, .. } = self;
         Grader { name: name.unwrap_or(default_name), weight, required, min_score, negate, kind }
     }
 
-    /// The same, once it is known that no key of it is unknown.
+    /// The same, after checking that it has no unknown keys.
     pub(super) fn closed(
         self,
         keys: &[&str],
@@ -94,7 +94,7 @@ impl<'n> Entry<'n> {
         self.grader(default_name, kind)
     }
 
-    /// The keys that are not common to all graders and were not asked for, as JSON.
+    /// The keys that are neither common nor read, as JSON.
     pub(super) fn other_keys(&self) -> impl Iterator<Item = (&'n str, &'n Node)> {
         let entries = self.fields.node.entries().unwrap_or_default();
         entries
@@ -103,7 +103,7 @@ impl<'n> Entry<'n> {
             .filter(|(key, value)| !COMMON.contains(key) && !value.is_null())
     }
 
-    /// What a command of the suite gets: keys that are not `own`, and `config`.
+    /// The configuration for a command of the suite: keys that are not `own`, and `config`.
     pub(super) fn command_config(&mut self, own: &[&str]) -> Map<String, Value> {
         let mut config: Map<String, Value> = self
             .other_keys()
@@ -116,13 +116,13 @@ impl<'n> Entry<'n> {
         config
     }
 
-    /// Notes that something is missing or wrong.
+    /// Records that something is missing or wrong.
     pub(super) fn error(&self, key: &str, message: &str, hint: &str, loader: &mut Loader) {
         let message = format!("`{}`: {message}", self.word);
         loader.problems.error_with_hint(key_span(self.fields.node, key), message, hint);
     }
 
-    /// Where its type stands.
+    /// The position of its type.
     pub(super) fn type_span(&self) -> &'n Span {
         let node = self.fields.node;
         let entries = node.entries().unwrap_or_default();
@@ -130,23 +130,23 @@ impl<'n> Entry<'n> {
         found.map_or(&node.span, |(_, value)| &value.span)
     }
 
-    /// A grader that this version does not have: an error, or none at all if these are ignored.
+    /// A grader that this version does not have: an error, or `None` if these are ignored.
     pub(super) fn unknown(self, loader: &mut Loader) -> Option<Grader> {
         let span = self.type_span();
         let near = did_you_mean(&self.word, kinds::names());
         let is_agents = kinds::is_of_agents(&self.word);
-        let message = format!("there is no grader `{}`", self.word);
+        let message = format!("unknown grader `{}`", self.word);
         if loader.grader_options.ignore_unknown {
             loader.warn_once(span, format!("{message}: it does not count"), None);
             let kind = GraderKind::Unknown(self.word.clone());
             let name = self.word.clone();
             return Some(self.grader(name, kind));
         }
-        let ignore = "`--ignore-unknown-graders` leaves it out";
+        let ignore = "`--ignore-unknown-graders` skips it";
         let hint = match near {
             Some(near) if !is_agents => format!("did you mean `{near}`? {ignore}"),
             _ if is_agents => {
-                format!("it looks at what an agent does, which only `agentv eval` runs; {ignore}")
+                format!("it checks an agent's actions, which only `agentv eval` supports; {ignore}")
             }
             _ => format!("the kinds are {}; {ignore}", listed(kinds::names())),
         };
@@ -167,7 +167,7 @@ fn read_type(fields: &mut Fields, is_member: bool, loader: &mut Loader) -> Optio
     };
     let word = text.replace('_', "-");
     if is_member && word != text {
-        let message = format!("AgentV leaves `{text}` out of a `composite`");
+        let message = format!("AgentV skips `{text}` in a `composite`");
         loader.problems.error_with_hint(&node.span, message, format!("write `{word}`"));
         return None;
     }
@@ -204,7 +204,7 @@ pub(super) fn above_zero(fields: &mut Fields, key: &str, loader: &mut Loader) ->
     None
 }
 
-/// Larger weights and limits are mistakes, and sums of them would not be numbers any more.
+/// Larger weights and limits are mistakes, and their sums would overflow.
 const LARGEST: f64 = 1e12;
 
 /// A number that is 0 or more.

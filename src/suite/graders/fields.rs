@@ -58,7 +58,7 @@ fn field(node: &Node, loader: &mut Loader) -> Option<Field> {
     let (Some(path), Some(how)) = (path, how) else {
         loader.problems.error_with_hint(
             &node.span,
-            "a field without a `path` or without a known `match`, which AgentV leaves out",
+            "a field without a `path` or without a known `match`, which AgentV skips",
             "`match` is one of `exact`, `numeric_tolerance` and `date`",
         );
         return None;

@@ -1,11 +1,11 @@
-//! The table of grader kinds. Each family lists its own kinds beside their readers.
+//! The table of grader kinds. Each family lists its own kinds next to their readers.
 
 use super::entry::Entry;
 use super::{code, composite, fields, limits, llm, simple, trajectory};
 use crate::model::Grader;
 use crate::suite::loader::Loader;
 
-/// A kind of grader, as `type` of an assertion names it.
+/// A grader kind, by the `type` of an assertion.
 pub(super) struct Kind {
     /// Its name.
     pub(super) name: &'static str,
@@ -13,7 +13,7 @@ pub(super) struct Kind {
     pub(super) read: fn(Entry<'_>, &mut Loader) -> Option<Grader>,
 }
 
-/// All kinds by family, in the order in which messages list them.
+/// All kinds by family, in the order of messages.
 const FAMILIES: [&[Kind]; 7] = [
     simple::KINDS,
     fields::KINDS,
@@ -24,13 +24,13 @@ const FAMILIES: [&[Kind]; 7] = [
     composite::KINDS,
 ];
 
-/// Kinds that look at what an agent does.
+/// Kinds that check an agent's actions.
 const OF_AGENTS: [&str; 2] = ["skill-trigger", "inline-assert"];
 
-/// Kinds that AgentV no longer reads.
+/// Kinds that AgentV no longer supports.
 const REPLACED: [&str; 2] = ["code-judge", "llm-judge"];
 
-/// The older name of `rubrics`, which no message lists.
+/// The old name of `rubrics`, which messages do not list.
 const RUBRIC: Kind = Kind { name: "rubric", read: llm::read_rubrics };
 
 /// The kind with this name.
@@ -43,12 +43,12 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     FAMILIES.into_iter().flatten().map(|kind| kind.name)
 }
 
-/// Whether a kind looks at what an agent does, which only `agentv eval` runs.
+/// Whether a kind checks an agent's actions, which only `agentv eval` supports.
 pub(super) fn is_of_agents(name: &str) -> bool {
     OF_AGENTS.contains(&name)
 }
 
-/// Whether AgentV itself has this kind, or had it once; any other is defined in `.agentv`.
+/// Whether AgentV itself has or had this kind; any other is defined in `.agentv`.
 pub fn is_built_in(name: &str) -> bool {
     find(name).is_some() || is_of_agents(name) || REPLACED.contains(&name)
 }

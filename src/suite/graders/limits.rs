@@ -1,4 +1,4 @@
-//! Graders that look at what an answer took.
+//! Graders that check the time, cost and tokens of an answer.
 
 use super::entry::{Entry, not_negative};
 use super::kinds::Kind;
@@ -24,7 +24,7 @@ const METRICS: [&str; 6] = [
     "target_exploration_ratio",
 ];
 
-/// How far off the share of tool calls that look around may be where a suite does not say.
+/// The default tolerance for the share of exploring tool calls.
 const EXPLORATION_TOLERANCE: f64 = 0.2;
 
 /// Reads one.
@@ -73,7 +73,7 @@ fn all<const N: usize>(entry: &mut Entry, keys: [&str; N], loader: &mut Loader) 
         return None;
     }
     if limits.iter().all(Option::is_none) {
-        entry.error("type", "there is no limit", &format!("give it one of {}", listed(keys)), loader);
+        entry.error("type", "no limit is set", &format!("set one of {}", listed(keys)), loader);
         return None;
     }
     Some(limits)

@@ -1,4 +1,4 @@
-//! `llm-grader` and `rubrics`: what a model is asked to grade by.
+//! `llm-grader` and `rubrics`: graders that call a model.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
     let temperature = entry.fields.number("temperature", &mut loader.problems);
     if let Some(temperature) = temperature.filter(|temperature| !(0.0..=2.0).contains(temperature)) {
         let message = format!("`temperature`: expected 0 to 2, found {temperature}");
-        entry.error("temperature", &message, "leave it out for the target's own", loader);
+        entry.error("temperature", &message, "omit it to use the target's", loader);
     }
     if loader.problems.error_count() > before {
         return None;
@@ -69,7 +69,7 @@ fn target(entry: &mut Entry, loader: &mut Loader) -> Option<String> {
     Some(target.to_owned())
 }
 
-/// What a prompt that is a command gets: keys that nobody knows, and `config`.
+/// The configuration for a prompt command: unknown keys, and `config`.
 fn config(entry: &mut Entry) -> Option<Value> {
     const OWN: [&str; 8] =
         ["prompt", "model", "rubrics", "target", "config", "max_steps", "maxSteps", "temperature"];
@@ -111,7 +111,7 @@ fn template(node: &Node, name: &str, loader: &mut Loader) -> Option<Prompt> {
         return None;
     }
     for place in prompt_places(&text).filter(|place| !PROMPT_PLACES.contains(place)) {
-        let message = format!("`{{{{ {place} }}}}` in the prompt `{name}` stays as it is");
+        let message = format!("`{{{{ {place} }}}}` in the prompt `{name}` is not replaced");
         let hint = format!("the places are {}", super::listed(PROMPT_PLACES));
         loader.warn_once(&node.span, message, Some(hint));
     }

@@ -1,6 +1,6 @@
-//! `assertions` → graders. A list is made of texts, `include`s and mappings; each mapping is read by its `type`: `simple` for
-//! those that look at the text, `limits` for those that look at numbers, `fields`, `trajectory` for tool calls, `llm` (with its `rubrics`), `code`,
-//! `composite`, and `custom` for the types that a repository defines. What AgentV leaves out with a warning is an error here, because a grader less is a better score.
+//! `assertions` → graders. A list contains texts, `include`s and mappings; each mapping is read by its `type`: `simple` for
+//! text checks, `limits` for numeric limits, `fields`, `trajectory` for tool calls, `llm` (with its `rubrics`), `code`,
+//! `composite`, and `custom` for the types that a repository defines. What AgentV skips with a warning is an error here, because a missing grader improves the score.
 
 mod code;
 mod composite;
@@ -26,12 +26,12 @@ use crate::util::regular_file;
 pub use self::kinds::is_built_in;
 pub(super) use self::rubrics::inline_rubrics;
 
-/// How graders are read.
+/// How to read graders.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct GraderOptions {
-    /// Leave out graders that this version does not have, with a warning.
+    /// Skip graders that this version does not have, with a warning.
     pub ignore_unknown: bool,
-    /// Whether a suite may bring commands.
+    /// Whether the suite's commands may run.
     pub allow_commands: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn read_list(list: &Node, loader: &mut Loader) -> Vec<Arc<Grader>> {
     for entry in &entries {
         if let NodeValue::String(text) = &entry.value {
             if text.trim().is_empty() {
-                loader.problems.error(&entry.span, "an assertion without a word");
+                loader.problems.error(&entry.span, "an empty assertion");
                 continue;
             }
             first_text.get_or_insert((graders.len(), entry.span.clone()));
@@ -51,14 +51,14 @@ pub(super) fn read_list(list: &Node, loader: &mut Loader) -> Vec<Arc<Grader>> {
             graders.extend(read_one(entry, false, loader).map(Arc::new));
         }
     }
-    // All texts of a list are checked together, where the first of them stands.
+    // All texts of a list become one grader, at the position of the first.
     if let Some((place, _)) = first_text {
         graders.insert(place, Arc::new(rubrics::of_texts(texts)));
     }
     graders
 }
 
-/// One grader; those of a `composite` follow other rules.
+/// Reads one grader; members of a `composite` have other rules.
 fn read_one(node: &Node, is_member: bool, loader: &mut Loader) -> Option<Grader> {
     let entry = Entry::read(node, is_member, loader)?;
     if let Some(kind) = kinds::find(&entry.word) {

@@ -1,4 +1,4 @@
-//! The items that a model checks one by one.
+//! The rubrics that a model checks one by one.
 
 use super::entry::above_zero;
 use crate::config::{Fields, Node};
@@ -17,7 +17,7 @@ const KEYS: [&str; 9] = [
     "score_ranges",
 ];
 
-/// The grader of the texts in a list of assertions: each counts as much as any other assertion.
+/// The grader of the texts in a list of assertions, with the weight of one assertion per text.
 pub(super) fn of_texts(texts: Vec<String>) -> Grader {
     let rubrics: Vec<Rubric> = (1..).zip(texts).map(|(number, text)| of_text(number, text)).collect();
     #[expect(clippy::cast_precision_loss, reason = "a handful of sentences")]
@@ -104,12 +104,8 @@ fn one(number: usize, node: &Node, loader: &mut Loader) -> Option<Rubric> {
         return None;
     }
     if outcome.is_none() && !has_ranges {
-        let hint = "`outcome` says what is to hold";
-        loader.problems.error_with_hint(
-            &node.span,
-            "a rubric without `outcome`, which AgentV leaves out",
-            hint,
-        );
+        let hint = "`outcome` states what must hold";
+        loader.problems.error_with_hint(&node.span, "a rubric without `outcome`, which AgentV skips", hint);
         return None;
     }
     Some(Rubric {
@@ -123,7 +119,7 @@ fn one(number: usize, node: &Node, loader: &mut Loader) -> Option<Rubric> {
     })
 }
 
-/// `required_min_score`, of 10.
+/// `required_min_score`, out of 10.
 fn old_min_score(fields: &mut Fields, loader: &mut Loader) -> Option<f64> {
     let score = fields.count("required_min_score", &mut loader.problems)?;
     let span = key_span(fields.node, "required_min_score");
@@ -137,7 +133,7 @@ fn old_min_score(fields: &mut Fields, loader: &mut Loader) -> Option<f64> {
     None
 }
 
-/// A list of ranges, or their lower ends with what they mean; together they cover 0 to 10.
+/// A list of ranges, or a mapping of their lower ends; together they must cover 0 to 10.
 fn read_ranges(node: &Node, loader: &mut Loader) -> Vec<ScoreRange> {
     let ranges = match (node.items(), node.entries()) {
         (Some(items), _) => items.iter().map(read_range).collect::<Option<Vec<_>>>(),

@@ -1,4 +1,4 @@
-//! Graders that look at the text of an answer.
+//! Graders that check the text of an answer.
 
 use super::entry::Entry;
 use super::kinds::Kind;
@@ -23,7 +23,7 @@ pub(super) const KINDS: &[Kind] = &[
     Kind { name: "is-json", read: read_is_json },
 ];
 
-/// How much of a pattern is part of a grader's name.
+/// How much of a pattern is used in a grader's name.
 const NAMED: usize = 30;
 
 /// Reads one that has a `value`.
@@ -52,7 +52,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
     Some(entry.closed(&["value"], name, kind, loader))
 }
 
-/// The first characters, as JavaScript counts them.
+/// The first characters, counted as in JavaScript.
 fn cut(text: &str) -> String {
     let units: Vec<u16> = text.encode_utf16().take(NAMED).collect();
     String::from_utf16_lossy(&units)
@@ -112,7 +112,7 @@ fn texts(entry: &mut Entry, loader: &mut Loader) -> Option<Vec<String>> {
     match texts {
         Some(texts) if !texts.is_empty() => Some(texts),
         _ => {
-            let hint = "put numbers in quotes; a single text has a grader of its own";
+            let hint = "put numbers in quotes; a single text has its own grader";
             entry.error("value", "`value` is a list of texts, and not empty", hint, loader);
             None
         }

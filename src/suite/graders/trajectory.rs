@@ -1,4 +1,4 @@
-//! `tool-trajectory`. What AgentV leaves out without a word, an expected call without a `tool` for example, is an error.
+//! `tool-trajectory`. What AgentV skips silently, such as an expected call without a `tool`, is an error.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const MATCHES: &str =
     "one of `exact`, `superset`, `subset`, `ignore`, or a list of paths such as `[city, filter.limit]`";
 const EXPECTED: &str = "each has a `tool`: `{tool: search, args: {query: x}, max_duration_ms: 500}`";
 
-/// How arguments are compared, as a suite says it.
+/// How arguments are compared.
 #[derive(Clone)]
 enum Match {
     Ignore,
@@ -103,7 +103,7 @@ fn call(node: &Node, usual: &Match, loader: &mut Loader) -> Option<ExpectedCall>
     if tool.is_none() && loader.problems.error_count() == before {
         loader.problems.error_with_hint(
             &node.span,
-            "an expected call without a `tool`, which AgentV leaves out",
+            "an expected call without a `tool`, which AgentV skips",
             EXPECTED,
         );
     }
@@ -132,7 +132,7 @@ fn call(node: &Node, usual: &Match, loader: &mut Loader) -> Option<ExpectedCall>
     })
 }
 
-/// How arguments are compared; AgentV reads a second spelling of the key.
+/// How arguments are compared; AgentV has two spellings of the key.
 fn args_match(fields: &mut Fields, loader: &mut Loader) -> Option<Match> {
     let camel = fields.get("argsMatch");
     let node = fields.get("args_match").or(camel)?;

@@ -38,7 +38,7 @@ tests:
 
         hint: give it one: any text that no other test of the suite has
 
-        error: `id`: expected a string, found a number, so AgentV leaves the test out
+        error: `id`: expected a string, found a number, so AgentV skips the test
           --> s.yaml:5:11
            |
          5 |   - { id: 7, input: a number, criteria: x }
@@ -109,7 +109,7 @@ tests:
 
         hint: choose another id
 
-        error: `id`: an ending like `#2` is kept for the second run of a test
+        error: `id`: an ending like `#2` is reserved for the second trial of a test
           --> s.yaml:5:11
            |
          5 |   - { id: "case#2", input: hi, criteria: x }
@@ -368,7 +368,7 @@ fn messages_must_be_complete() {
          11 |       - { role: assistant, content: hi, tool_calls: [{}] }
             |                                         ^^^^^^^^^^
 
-        error: `input`: expected a message, found a string, which AgentV leaves out
+        error: `input`: expected a message, found a string, which AgentV skips
            --> s.yaml:12:9
             |
          12 |       - a text
@@ -376,7 +376,7 @@ fn messages_must_be_complete() {
 
         hint: a message is a mapping with `role` and `content`
 
-        error: a piece of `content` without `value`, which AgentV leaves out
+        error: a part of `content` without `value`, which AgentV skips
            --> s.yaml:18:13
             |
          18 |           - { type: text, text: hi }
@@ -398,7 +398,7 @@ fn messages_must_be_complete() {
 
         hint: one of `text`, `file` and `image`
 
-        error: a piece of `content` without `type`, which AgentV leaves out
+        error: a part of `content` without `type`, which AgentV skips
            --> s.yaml:21:13
             |
          21 |           - { value: hi }
@@ -437,7 +437,7 @@ tests:
          9 |       - { role: system, content: three }
            |         ^^
 
-        hint: move it to the front: each vendor would put it elsewhere
+        hint: move it to the front: vendors treat later ones differently
 
         error: a `system` message after the first turn
            --> s.yaml:13:9
@@ -445,7 +445,7 @@ tests:
          13 |       - { role: system, content: one }
             |         ^^
 
-        hint: move it to the front: each vendor would put it elsewhere
+        hint: move it to the front: vendors treat later ones differently
         ");
 }
 
@@ -516,7 +516,7 @@ fn input_files_need_a_text() {
          3 |   - { id: empty, input: hi, input_files: [], criteria: x }
            |                                          ^
 
-        hint: leave it out where there is no file; `execution.skip_defaults` drops those of the suite
+        hint: omit it if there is no file; `execution.skip_defaults` drops those of the suite
 
         error: `input_files`: expected a list of paths, found a string
           --> s.yaml:4:40
@@ -524,7 +524,7 @@ fn input_files_need_a_text() {
          4 |   - { id: one, input: hi, input_files: a.md, criteria: x }
            |                                        ^^^^
 
-        hint: leave it out where there is no file; `execution.skip_defaults` drops those of the suite
+        hint: omit it if there is no file; `execution.skip_defaults` drops those of the suite
 
         error: `input_files`: expected a path, found a number
           --> s.yaml:5:44
@@ -596,7 +596,7 @@ tests:
   - { id: t, input: hi, criteria: x, turns: [{ input: hi }] }
   - { id: m, input: hi, criteria: x, mode: chat }
 ")]), @r"
-        `hooks` cannot be run as a batch: the test is not one question to a model
+        `hooks` cannot run as a batch: the test is not a single model call
           --> s.yaml:4:18
            |
          4 |     - { name: a, hooks: { before_each: { command: make } } }
@@ -604,7 +604,7 @@ tests:
 
         hint: run it with `agentv eval` and `provider: github-actions`
 
-        error: `workspace` cannot be run as a batch: the test is not one question to a model
+        error: `workspace` cannot run as a batch: the test is not a single model call
           --> s.yaml:1:1
            |
          1 | workspace: { template: ./template }
@@ -612,7 +612,7 @@ tests:
 
         hint: run it with `agentv eval` and `provider: github-actions`
 
-        error: `workspace` cannot be run as a batch: the test is not one question to a model
+        error: `workspace` cannot run as a batch: the test is not a single model call
           --> s.yaml:6:38
            |
          6 |   - { id: w, input: hi, criteria: x, workspace: { template: ./other } }
@@ -620,7 +620,7 @@ tests:
 
         hint: run it with `agentv eval` and `provider: github-actions`
 
-        error: `mode: conversation` cannot be run as a batch: the test is not one question to a model
+        error: `mode: conversation` cannot run as a batch: the test is not a single model call
           --> s.yaml:7:25
            |
          7 |   - { id: c, input: hi, mode: conversation, turns: [{ input: hi }] }
@@ -628,7 +628,7 @@ tests:
 
         hint: run it with `agentv eval` and `provider: github-actions`
 
-        error: `turns` cannot be run as a batch: the test is not one question to a model
+        error: `turns` cannot run as a batch: the test is not a single model call
           --> s.yaml:8:38
            |
          8 |   - { id: t, input: hi, criteria: x, turns: [{ input: hi }] }
@@ -651,7 +651,7 @@ fn a_workspace_beside_a_case_is_rejected() {
     insta::assert_snapshot!(errors(&[("s.yaml", "tests: ./cases"), ("cases/one/case.yaml", "input: hi
 criteria: x
 "), ("cases/one/workspace/main.rs", "")]), @r"
-        the workspace `cases/one/workspace` cannot be run as a batch: the test is not one question to a model
+        the workspace `cases/one/workspace` cannot run as a batch: the test is not a single model call
           --> cases/one/case.yaml:1:1
            |
          1 | input: hi
@@ -669,13 +669,13 @@ tests:
   - vars: { text: hello }
     assert: [{ type: contains, value: hallo }]
 "#)]), @r"
-        this is a promptfoo config or a suite of AgentV 5 (`providers`), and run-evals reads suites of AgentV 4
+        this is a promptfoo config or a suite of AgentV 5 (`providers`), and run-evals supports suites of AgentV 4
           --> s.yaml:1:1
            |
          1 | providers: [openai:gpt-6-luna]
            | ^^^^^^^^^
 
-        hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
+        hint: write `input` and `assertions` in each test, and set the model in targets.yaml: `run-evals init` writes an example
         ");
 }
 

@@ -213,12 +213,12 @@ fn tests_can_share_keys_by_merging() {
     assert_eq!(summary(&suite), "s ×1\na\n  user: \"hi\"\nb\n  user: \"hi\"");
 }
 
-/// `defaults` is a key of AgentV 5, and a name that people give to anchors.
+/// `defaults` is a key of AgentV 5, and also a common name of anchors.
 #[test]
 fn defaults_may_hold_an_anchor() {
     let text = "defaults: &base { input: hi, criteria: x }\ntests:\n  - { <<: *base, id: a }\n";
     let (suite, warnings) = load(&[("s.yaml", text)]).unwrap();
-    assert!(warnings[0].starts_with("unknown key `defaults` in a suite: it is ignored"), "{warnings:?}");
+    assert!(warnings[0].starts_with("unknown key `defaults` in a suite is ignored"), "{warnings:?}");
     assert_eq!(summary(&suite), "s ×1\na\n  user: \"hi\"");
 }
 
@@ -390,5 +390,5 @@ fn reading_stops_after_many_errors() {
     let lines = "{\"input\": \"hi\", \"criteria\": \"x\"}\n".repeat(1000);
     let told = errors(&[("s.jsonl", lines)]);
     assert_eq!(told.matches("the test has no `id`").count(), 20);
-    assert!(told.contains("error: 20 errors: the tests after this one are not read\n"), "{told}");
+    assert!(told.contains("error: 20 errors: further tests are not read\n"), "{told}");
 }

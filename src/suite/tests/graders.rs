@@ -50,7 +50,7 @@ fn graders_that_agentv_skips_are_errors() {
      7 |       - { type: contains-any, value: x }
        |                               ^^^^^
 
-    hint: put numbers in quotes; a single text has a grader of its own
+    hint: put numbers in quotes; a single text has its own grader
 
     error: `regex`: invalid pattern: a `(` without its `)`
       --> s.yaml:8:24
@@ -66,13 +66,13 @@ fn graders_that_agentv_skips_are_errors() {
      9 |       - { type: latency, threshold: -1 }
        |                                     ^^
 
-    error: `token-usage`: there is no limit
+    error: `token-usage`: no limit is set
        --> s.yaml:10:11
         |
      10 |       - { type: token-usage }
         |           ^^^^
 
-    hint: give it one of `max_total`, `max_input`, `max_output`
+    hint: set one of `max_total`, `max_input`, `max_output`
 
     error: an assertion is a mapping or a text, found a number
        --> s.yaml:11:9
@@ -90,29 +90,29 @@ fn unknown_graders_are_named() {
         "      - { type: skill-trigger, skill: x }\n      - { type: contians, value: x }\n      - { type: my-own }\n      \
          - { type: llm_judge }\n      - { value: x }\n"
     ), @r"
-    there is no grader `skill-trigger`
+    unknown grader `skill-trigger`
       --> s.yaml:5:17
        |
      5 |       - { type: skill-trigger, skill: x }
        |                 ^^^^^^^^^^^^^
 
-    hint: it looks at what an agent does, which only `agentv eval` runs; `--ignore-unknown-graders` leaves it out
+    hint: it checks an agent's actions, which only `agentv eval` supports; `--ignore-unknown-graders` skips it
 
-    error: there is no grader `contians`
+    error: unknown grader `contians`
       --> s.yaml:6:17
        |
      6 |       - { type: contians, value: x }
        |                 ^^^^^^^^
 
-    hint: did you mean `contains`? `--ignore-unknown-graders` leaves it out
+    hint: did you mean `contains`? `--ignore-unknown-graders` skips it
 
-    error: there is no grader `my-own`
+    error: unknown grader `my-own`
       --> s.yaml:7:17
        |
      7 |       - { type: my-own }
        |                 ^^^^^^
 
-    hint: the kinds are `contains`, `contains-any`, `contains-all`, `icontains`, `icontains-any`, `icontains-all`, `starts-with`, `ends-with`, `equals`, `regex`, `is-json`, `field-accuracy`, `latency`, `cost`, `token-usage`, `execution-metrics`, `tool-trajectory`, `llm-grader`, `rubrics`, `code-grader`, `composite`; `--ignore-unknown-graders` leaves it out
+    hint: the kinds are `contains`, `contains-any`, `contains-all`, `icontains`, `icontains-any`, `icontains-all`, `starts-with`, `ends-with`, `equals`, `regex`, `is-json`, `field-accuracy`, `latency`, `cost`, `token-usage`, `execution-metrics`, `tool-trajectory`, `llm-grader`, `rubrics`, `code-grader`, `composite`; `--ignore-unknown-graders` skips it
 
     error: `llm_judge` is no longer supported, so AgentV skips it
       --> s.yaml:8:17
@@ -140,7 +140,7 @@ fn unknown_graders_can_be_ignored() {
     let words: Vec<&str> = suite.tests[0].grading.graders.iter().map(|grader| grader.kind.word()).collect();
     assert_eq!(words, ["skill-trigger", "contains"]);
     insta::assert_snapshot!(warnings.join("\n"), @r"
-    there is no grader `skill-trigger`: it does not count
+    unknown grader `skill-trigger`: it does not count
       --> s.yaml:2:45
        |
      2 |   - { id: a, input: x, assertions: [{ type: skill-trigger }, { type: contains, value: x }] }
@@ -204,7 +204,7 @@ fn fields_and_rubrics_are_checked() {
 
     hint: each has a `path` and a `match`: `{path: invoice.total, match: exact}`
 
-    error: a field without a `path` or without a known `match`, which AgentV leaves out
+    error: a field without a `path` or without a known `match`, which AgentV skips
       --> s.yaml:6:42
        |
      6 |       - { type: field-accuracy, fields: [{ path: a, match: fuzzy }] }
@@ -220,13 +220,13 @@ fn fields_and_rubrics_are_checked() {
 
     hint: each is a sentence, or a mapping with `outcome`
 
-    error: a rubric without `outcome`, which AgentV leaves out
+    error: a rubric without `outcome`, which AgentV skips
       --> s.yaml:8:37
        |
      8 |       - { type: rubrics, criteria: [{ id: a }] }
        |                                     ^^
 
-    hint: `outcome` says what is to hold
+    hint: `outcome` states what must hold
 
     error: `score_ranges`: every whole number from 0 to 10 belongs to exactly one range
       --> s.yaml:9:60
@@ -261,7 +261,7 @@ fn composites_are_checked() {
      5 |       - { type: composite, aggregator: { type: threshold, threshold: 1 } }
        |         ^^
 
-    hint: it has the graders that are joined
+    hint: it lists the graders to combine
 
     error: `composite`: `aggregator` is missing
       --> s.yaml:6:9
@@ -279,15 +279,15 @@ fn composites_are_checked() {
 
     hint: one of `weighted_average`, `threshold`, `code-grader` and `llm-grader`
 
-    error: a grader in a `composite` without a `name`, which AgentV leaves out
+    error: a grader in a `composite` without a `name`, which AgentV skips
       --> s.yaml:8:41
        |
      8 |       - { type: composite, assertions: [{ type: is-json }], aggregator: { type: weighted_average } }
        |                                         ^^
 
-    hint: give it one: the weights go by it
+    hint: add one: weights refer to members by name
 
-    error: AgentV leaves `is_json` out of a `composite`
+    error: AgentV skips `is_json` in a `composite`
       --> s.yaml:9:58
        |
      9 |       - { type: composite, assertions: [{ name: a, type: is_json }, words], aggregator: { type: weighted_average } }
@@ -295,7 +295,7 @@ fn composites_are_checked() {
 
     hint: write `is-json`
 
-    error: a text in a `composite`, which AgentV leaves out
+    error: a text in a `composite`, which AgentV skips
       --> s.yaml:9:69
        |
      9 |       - { type: composite, assertions: [{ name: a, type: is_json }, words], aggregator: { type: weighted_average } }
@@ -333,7 +333,7 @@ fn prompts_are_checked() {
      7 |       - { type: llm-grader, temperature: 3 }
        |                             ^^^^^^^^^^^
 
-    hint: leave it out for the target's own
+    hint: omit it to use the target's
 
     error: prompt outside the roots: `/etc/hostname`
       --> s.yaml:8:37
@@ -368,7 +368,7 @@ fn missing_and_cyclic_includes_are_reported() {
 
     hint: a bare name means `.agentv/templates/NAME.yaml`, a path with `./` or `/` a file; looked in `.`
 
-    error: `include` goes in a circle: circle.yaml → other.yaml → circle.yaml
+    error: `include` is circular: circle.yaml → other.yaml → circle.yaml
       --> other.yaml:2:14
        |
      2 |   - include: ./circle.yaml
@@ -376,7 +376,7 @@ fn missing_and_cyclic_includes_are_reported() {
 
     hint: one of these files must not include the next
 
-    error: `include` leads through more than 3 files: deep1.yaml → deep2.yaml → deep3.yaml → ./deep4.yaml
+    error: `include` is nested more than 3 levels deep: deep1.yaml → deep2.yaml → deep3.yaml → ./deep4.yaml
       --> deep3.yaml:2:14
        |
      2 |   - include: ./deep4.yaml
@@ -429,7 +429,7 @@ fn commands_are_rejected_where_they_are_not_allowed() {
                  - { type: composite, assertions: [{ name: a, type: is-json }], aggregator: { type: code-grader, path: x.sh } }\n";
     let options = GraderOptions { allow_commands: false, ..ALL };
     insta::assert_snapshot!(load(&[("s.yaml", suite)], options).unwrap_err(), @r"
-    the suite wants to run a command, and this container can reach the Docker engine of its host
+    the suite runs a command, and this container can reach the Docker engine of its host
       --> s.yaml:5:39
        |
      5 |       - { type: code-grader, command: 'rm -rf /' }
@@ -437,7 +437,7 @@ fn commands_are_rejected_where_they_are_not_allowed() {
 
     hint: run `run-evals` in a `run:` step instead, or trust the suite and add `--allow-commands`
 
-    error: the suite wants to run a command, and this container can reach the Docker engine of its host
+    error: the suite runs a command, and this container can reach the Docker engine of its host
       --> s.yaml:6:82
        |
      6 |       - { type: composite, assertions: [{ name: a, type: is-json }], aggregator: { type: code-grader, path: x.sh } }
@@ -581,7 +581,7 @@ fn wrong_trajectories_are_errors() {
 
     hint: `minimums` has a number for each tool: `{search: 2}`
 
-    error: an expected call without a `tool`, which AgentV leaves out
+    error: an expected call without a `tool`, which AgentV skips
        --> s.yaml:10:58
         |
      10 |       - { type: tool-trajectory, mode: exact, expected: [{ name: a }] }
@@ -612,7 +612,7 @@ fn a_custom_type_in_a_composite_is_an_error() {
     let suite = "tests:\n  - id: a\n    input: x\n    assertions:\n      - type: composite\n        assertions: [{ name: n, type: my-own }]\n        aggregator: { type: threshold, threshold: 0.5 }\n";
     let found = load(&[("s.yaml", suite), (".agentv/graders/my-own.mjs", "")], ALL).unwrap_err();
     insta::assert_snapshot!(found, @r"
-    AgentV leaves `my-own` out of a `composite`: `.agentv` defines it
+    AgentV skips `my-own` in a `composite`, because `.agentv` defines it
       --> s.yaml:6:39
        |
      6 |         assertions: [{ name: n, type: my-own }]

@@ -11,7 +11,7 @@ tests: cases.jsonl
 {"id": "b", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
 {"id": "c", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
 "#)]), @r#"
-    unknown key `worker` in `execution`: it is ignored
+    unknown key `worker` in `execution` is ignored
       --> s.yaml:2:14
        |
      2 | execution: { worker: 2 }
@@ -19,7 +19,7 @@ tests: cases.jsonl
 
     hint: did you mean `workers`?
 
-    unknown key `nmae` in a suite: it is ignored
+    unknown key `nmae` in a suite is ignored
       --> s.yaml:1:1
        |
      1 | nmae: demo
@@ -27,7 +27,7 @@ tests: cases.jsonl
 
     hint: did you mean `name`?
 
-    unknown key `name` in a message: it is ignored
+    unknown key `name` in a message is ignored
       --> cases.jsonl:1:1
        |
      1 | {"id": "a", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
@@ -35,7 +35,7 @@ tests: cases.jsonl
 
     hint: legal in a message: `role`, `content`
 
-    unknown key `inpt_files` in a test: it is ignored
+    unknown key `inpt_files` in a test is ignored
       --> cases.jsonl:1:1
        |
      1 | {"id": "a", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
@@ -43,7 +43,7 @@ tests: cases.jsonl
 
     hint: did you mean `input_files`?
 
-    unknown key `zzz` in a test: it is ignored
+    unknown key `zzz` in a test is ignored
       --> cases.jsonl:1:1
        |
      1 | {"id": "a", "input": [{"role": "user", "content": "hi", "name": "x"}], "criteria": "x", "inpt_files": [], "zzz": 1}
@@ -72,7 +72,7 @@ tests:
   - { id: c, input: { content: hi }, criteria: x }
 "#), ("empty.yaml", "
 ")]), @r#"
-        the environment variable `NOT_SET` is not set: its place is left empty
+        the environment variable `NOT_SET` is not set and becomes empty
           --> s.yaml:6:34
            |
          6 |       - { role: system, content: "${{ NOT_SET }}" }
@@ -86,7 +86,7 @@ tests:
          3 |   - file://empty.yaml
            |     ^^^^^^^^^^^^^^^^^
 
-        AgentV refuses the name `My Suite`
+        AgentV rejects the name `My Suite`
           --> s.yaml:1:1
            |
          1 | name: My Suite
@@ -110,7 +110,7 @@ tests:
 
         hint: it belongs to the `execution` of the suite
 
-        a message without content is left out
+        a message without content is skipped
           --> s.yaml:6:7
            |
          6 |       - { role: system, content: "${{ NOT_SET }}" }
@@ -122,7 +122,7 @@ tests:
          9 |     depends_on: [b]
            |     ^^^^^^^^^^
 
-        `{{ nmae }}` is not among the `vars` of the test: it stays as it is
+        `{{ nmae }}` is not in the `vars` of the test and is not replaced
            --> s.yaml:13:12
             |
          13 |     input: "{{ name }}, {{ nmae }} and {{ nmae }}"
@@ -146,7 +146,7 @@ tests:
   - { id: b, input: hi, vars: { language: French }, criteria: x }
   - { id: c, input: hi, vars: { language: French }, criteria: x, execution: { skip_defaults: true } }
 "#)]), @r#"
-        `{{ language }}` is not among the `vars` of the test: it stays as it is
+        `{{ language }}` is not in the `vars` of the test and is not replaced
           --> s.yaml:1:8
            |
          1 | input: "Speak {{ language }}."

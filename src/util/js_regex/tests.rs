@@ -175,7 +175,7 @@ proptest! {
                 let ours = ours.map_err(|error| TestCaseError::fail(format!("/{source}/{flags}: {error}")))?;
                 prop_assert_eq!(ours.is_match(&text), Ok(expected), "/{}/{} on {:?}", source, flags, text);
             }
-            None => prop_assert!(ours.is_err(), "/{source}/{flags} is no pattern"),
+            None => prop_assert!(ours.is_err(), "/{source}/{flags} is not a pattern"),
         }
     }
 }

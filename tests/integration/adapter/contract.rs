@@ -171,5 +171,5 @@ fn killing_the_shell_ends_the_call() {
     assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");
     assert_eq!(calls.stage.starts(), 1);
     calls.stage.paid_once(1);
-    assert!(!output.exists(), "nobody would read or remove it");
+    assert!(!output.exists(), "the file would be left behind");
 }

@@ -41,7 +41,7 @@ fn a_file_outside_the_evaluation_is_refused_unless_its_directory_is_allowed() {
         let told = told.replace(path.to_str().unwrap(), "[file]");
         told.replace(calls.stage.workspace.root().to_str().unwrap(), "[dir]")
     });
-    insta::assert_snapshot!(refused[0], @"exit 3: attachment outside the directories of the evaluation: `[file]` (hint: only files in `[dir]` can be attached, links resolved; `--files-root DIR` names another directory)");
+    insta::assert_snapshot!(refused[0], @"exit 3: attachment outside the directories of the evaluation: `[file]` (hint: only files in `[dir]` can be attached, links resolved; `--files-root DIR` adds another directory)");
     assert_eq!(refused[1], refused[0]);
     let root = elsewhere.path().to_str().unwrap();
     let more = ["--workers", "1", "--files-root", root, "--files", notes.to_str().unwrap()];

@@ -171,5 +171,5 @@ fn a_run_directory_that_others_can_read_is_refused() {
     std::fs::set_permissions(&place, std::fs::Permissions::from_mode(0o755)).unwrap();
     let told = calls.call("c0", "message 0", 0, &[]).failure();
     let told = told.replace(calls.stage.workspace.root().to_str().unwrap(), "[dir]");
-    insta::assert_snapshot!(told, @"exit 3: `[dir]/runtime/run-evals` is not a directory that only you can see (hint: remove it, or let `XDG_RUNTIME_DIR` name a directory of your own)");
+    insta::assert_snapshot!(told, @"exit 3: `[dir]/runtime/run-evals` is not a private directory (hint: remove it, or set `XDG_RUNTIME_DIR` to a private directory)");
 }

@@ -28,7 +28,7 @@ fn one_call(calls: &Calls) -> String {
 #[test]
 fn an_invalid_token() {
     let calls = Calls::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"));
-    assert_snapshot!(one_call(&calls), @"exit 1: cannot read the repository `acme/runner`: GitHub answered 401: Bad credentials (hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server)");
+    assert_snapshot!(one_call(&calls), @"exit 1: cannot read the repository `acme/runner`: GitHub returned 401: Bad credentials (hint: the token is wrong, expired or revoked: create a new one; on GitHub Enterprise Server it must be a token of that server)");
 }
 
 #[test]
@@ -50,14 +50,14 @@ fn in_a_github_step_no_mask_command_is_printed_into_the_result() {
 fn a_missing_workflow() {
     let calls = Calls::new();
     calls.stage.target("workflow: evals.yml");
-    assert_snapshot!(one_call(&calls), @"exit 3: cannot read the workflow `evals.yml` of `acme/runner`: GitHub answered 404: Not Found (hint: the file `.github/workflows/evals.yml` must exist on the default branch of `acme/runner` (copy `workflows/run-evals.yml` there), and the token must see the repository: a fine-grained token needs access to `acme/runner` with the repository permission `Actions: read`)");
+    assert_snapshot!(one_call(&calls), @"exit 3: cannot read the workflow `evals.yml` of `acme/runner`: GitHub returned 404: Not Found (hint: the file `.github/workflows/evals.yml` must exist on the default branch of `acme/runner` (copy `workflows/run-evals.yml` there), and the token must see the repository: a fine-grained token needs access to `acme/runner` with the repository permission `Actions: read`)");
 }
 
 #[test]
 fn a_failed_run_is_reported_with_its_log_and_resumed_by_the_next_attempt() {
     let calls = Calls::new();
     calls.stage.github.put_file(REPO, "targets.yaml", "targets: []\n");
-    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `failure`: http://[github]/acme/runner/actions/runs/[run]: `acme/runner` has no target `llm` in its `targets.yaml` (hint: let `target` of the dispatcher's target name one of these: )");
+    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `failure`: http://[github]/acme/runner/actions/runs/[run]: `acme/runner` has no target `llm` in its `targets.yaml` (hint: set `target` of the dispatcher's target to one of these: )");
     // The cause is fixed; the next attempt continues the same batch.
     calls.stage.github.put_file(REPO, "targets.yaml", runner_targets(&calls.stage.llm.base_url(), ""));
     assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");
@@ -69,7 +69,7 @@ fn a_failed_run_is_reported_with_its_log_and_resumed_by_the_next_attempt() {
 fn a_run_that_never_starts() {
     let calls = Calls::new();
     calls.stage.github.fault(What::StartupFailure);
-    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `startup_failure`: http://[github]/acme/runner/actions/runs/[run]: no job was started: the workflow file is not accepted, or the runner is not available");
+    assert_snapshot!(one_call(&calls), @"exit 5: no answer: the run ended with `startup_failure`: http://[github]/acme/runner/actions/runs/[run]: no job was started: the workflow file is invalid, or no runner is available");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_run_that_times_out_continues_and_the_next_attempt_waits_for_it() {
     calls.stage.target("timeout: 1s");
     let line = one_call(&calls);
     let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: no answer: the workflow run continues after 1 s; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers");
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: no answer: the workflow run continues after 1 s; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects its responses");
     calls.stage.target("");
     assert_eq!(calls.call("c0", "message 0", 1, &["--workers", "1"]).answer(), "message 0");
     assert_eq!(calls.stage.starts(), 1);
@@ -138,7 +138,7 @@ fn a_discovered_targets_file_cannot_choose_the_host_for_a_key() {
         thief.base_url()
     );
     calls.stage.workspace.write("targets.yaml", target);
-    assert_snapshot!(one_call(&calls), @"exit 3: target `cloud` is not a runner repository, and its targets file was not named (hint: add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are not yours)");
+    assert_snapshot!(one_call(&calls), @"exit 3: target `cloud` is not a runner repository, and its targets file was not given explicitly (hint: add `--targets /path/to/targets.yaml` to the `command`: AgentV starts commands in workspaces, whose files are untrusted)");
     assert_eq!(thief.counter("requests"), 0);
 }
 
@@ -159,7 +159,7 @@ fn a_stopped_call_says_how_to_collect() {
     nix::sys::signal::kill(pid, nix::sys::signal::SIGINT).unwrap();
     let line = error_line(&calls, call.wait());
     let batch = line.split("collect ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
-    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: what was started continues; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects what it answers)");
+    assert_snapshot!(line.replace(&batch, "[batch]"), @"exit 5: stopped by a signal (hint: the batch continues; `run-evals collect [batch] --exchange [dir]/.run-evals/exchange.git` collects its responses)");
     let exchange = calls.stage.workspace.path(".run-evals/exchange.git");
     let collect = ["collect", &batch, "--exchange", exchange.to_str().unwrap(), "--output", "out"];
     calls.stage.workspace.run(&collect).expect(0);
@@ -169,12 +169,12 @@ fn a_stopped_call_says_how_to_collect() {
 #[test]
 fn an_empty_prompt() {
     let calls = Calls::new();
-    assert_snapshot!(error_line(&calls, calls.call("batch", "", 0, &[])), @"exit 3: the prompt is empty (hint: a target with `provider_batching: true` gets no prompts: remove that key, or let the command be `run-evals dispatch --agentv-batch SUITE …`)");
+    assert_snapshot!(error_line(&calls, calls.call("batch", "", 0, &[])), @"exit 3: the prompt is empty (hint: a target with `provider_batching: true` gets no prompts: remove that key, or make the command `run-evals dispatch --agentv-batch SUITE …`)");
 }
 
 #[test]
 fn a_missing_file() {
     let calls = Calls::new();
     let more = ["--files", "/nowhere/notes.md"];
-    assert_snapshot!(error_line(&calls, calls.call("c0", "message 0", 0, &more)), @"exit 3: cannot read the attachment `/nowhere/notes.md`: No such file or directory (os error 2) (hint: AgentV names it; `--files {FILES}` passes its list on)");
+    assert_snapshot!(error_line(&calls, calls.call("c0", "message 0", 0, &more)), @"exit 3: cannot read the attachment `/nowhere/notes.md`: No such file or directory (os error 2) (hint: AgentV lists it; `--files {FILES}` passes its list)");
 }

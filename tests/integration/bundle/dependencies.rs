@@ -132,11 +132,11 @@ fn packages_of_the_repository_travel_with_what_they_depend_on() {
     packages/a/package.json:1 "packages/a/node_modules"
     evals/package.json:6 "the package `far`"
     evals/package.json:5 "the package `gone`"
-    packages/a/package.json:1 "what the package `b` is imported by"
+    packages/a/package.json:1 "the entry files of the package `b`"
     "#);
     let (_, rest) = output.stderr.split_once("warning: the package `far`").unwrap();
     assert_snapshot!(rest.split("warning:").next().unwrap().trim(), @r#"
-    stays behind: it is outside the repository
+    is left behind: it is outside the repository
       --> evals/package.json:6:5
        |
      6 |     "far": "file:../../far",
@@ -214,7 +214,7 @@ fn scripts_that_use_the_repository_are_reported() {
 
 /// Every command of git needs a repository; what the script has made itself is one.
 #[test]
-fn repositories_of_the_script_are_told_from_the_suites() {
+fn repositories_of_the_script_are_distinguished_from_the_suites() {
     let hook = "#!/bin/sh\ncd \"$1\"\ngit init -q .\ngit add -A\n(cd \"$2\" && git fetch)\ngit -C \"$3\" \\\n  reset --hard\n/usr/bin/git -C ../.. tag\n";
     let program = "import subprocess\nsubprocess.run(\n    [\n        'git',\n        'pull',\n    ],\n    cwd=there,\n)\nsubprocess.run(['git', 'init'], cwd=here)\nsubprocess.run(['git', 'commit', '-m', 'x'], cwd=here)\nsubprocess.run(['git', 'merge', 'x'])\n";
     let library =
@@ -314,7 +314,7 @@ fn large_package_files_are_reported() {
     let dependencies: Vec<String> = (0..100_000).map(|i| format!("\"dep{i}\": \"1\"")).collect();
     let package = format!("{{\"dependencies\": {{\n{}\n}}}}", dependencies.join(",\n"));
     let workspace = bundled(&[("evals/package.json", &package), ("evals/a.js", "")], "[node, a.js]");
-    assert_snapshot!(left(&workspace), @r#"evals/package.json:1 "what `package.json` takes from the repository""#);
+    assert_snapshot!(left(&workspace), @r#"evals/package.json:1 "the local dependencies of `package.json`""#);
     assert!(workspace.read("stderr").contains("it is larger than 1 MiB"));
 }
 

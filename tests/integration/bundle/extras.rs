@@ -140,15 +140,15 @@ fn a_manifest_that_lists_tool_state_is_rejected() {
         told.push_str(&refusal(&workspace));
     }
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is not what its manifest says:   `.git/config` is state of git or run-evals, which a bundle never contains
-    error: `forged.tar.gz` is not what its manifest says:   `data/.GIT/config` is state of git or run-evals, which a bundle never contains
-    error: `forged.tar.gz` is not what its manifest says:   `.run-evals/exchange.git/config` is state of git or run-evals, which a bundle never contains
-    error: `forged.tar.gz` is not what its manifest says:   `data/.Run-Evals/exchange.git/config` is state of git or run-evals, which a bundle never contains
-    error: `forged.tar.gz` is not what its manifest says:   `.agentv/cache/x` is not a path that bundles use
-    error: `forged.tar.gz` is not what its manifest says:   `.env` is not a path that bundles use
-    error: `forged.tar.gz` is not what its manifest says:   `more.md` is not a path that bundles use
-    error: `forged.tar.gz` is not what its manifest says:   `Manifest.json` differs from another file only by case
-    error: `forged.tar.gz` is not what its manifest says:   `data/Notes.md` differs from another file only by case
+    error: `forged.tar.gz` does not match its manifest:   `.git/config` is state of git or run-evals, which a bundle never contains
+    error: `forged.tar.gz` does not match its manifest:   `data/.GIT/config` is state of git or run-evals, which a bundle never contains
+    error: `forged.tar.gz` does not match its manifest:   `.run-evals/exchange.git/config` is state of git or run-evals, which a bundle never contains
+    error: `forged.tar.gz` does not match its manifest:   `data/.Run-Evals/exchange.git/config` is state of git or run-evals, which a bundle never contains
+    error: `forged.tar.gz` does not match its manifest:   `.agentv/cache/x` is not a path that bundles use
+    error: `forged.tar.gz` does not match its manifest:   `.env` is not a path that bundles use
+    error: `forged.tar.gz` does not match its manifest:   `more.md` is not a path that bundles use
+    error: `forged.tar.gz` does not match its manifest:   `Manifest.json` differs from another file only by case
+    error: `forged.tar.gz` does not match its manifest:   `data/Notes.md` differs from another file only by case
     ");
 }
 
@@ -177,11 +177,11 @@ fn a_listed_link_keeps_its_target_and_data_after_the_end_is_rejected() {
         told.push_str(&refusal(&workspace));
     }
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is not what its manifest says:   `data/link` leads out of the bundle
-    error: `forged.tar.gz` is not what its manifest says:   `data/link` leads out of the bundle
+    error: `forged.tar.gz` does not match its manifest:   `data/link` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:   `data/link` points outside the bundle
     error: `forged.tar.gz` is not a bundle: `data/link` is another link
-    error: `forged.tar.gz` is not a bundle: `data/link` is not what the manifest says
-    error: `forged.tar.gz` is not a bundle: `data/link` is not what the manifest says
+    error: `forged.tar.gz` is not a bundle: `data/link` does not match the manifest
+    error: `forged.tar.gz` is not a bundle: `data/link` does not match the manifest
     ");
 
     // Some tools continue to read after the end of an archive.
@@ -226,7 +226,7 @@ fn leftovers_of_runs_in_a_bundle_directory_are_named() {
     let (_, leftovers) = shown.split_once('\n').unwrap();
     assert_snapshot!(leftovers, @r"
 
-    not part of the bundle, and not checked:
+    not part of the bundle and not checked:
       .agentv/cache: left by runs; remove it if you have not run the bundle here
       .env: variables for runs; keep it only if you wrote it yourself
       .git: a git repository; keep it only if you cloned the bundle or made it yourself

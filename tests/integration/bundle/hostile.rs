@@ -172,14 +172,14 @@ fn chained_links_cannot_leave_a_bundle() {
         );
     }
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` leads out of the bundle
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` leads out of the bundle
-    error: `forged.tar.gz` is not what its manifest says:  `workspace/p` leads out of the bundle
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` leads out of the bundle
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` leads out of the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` leads out of the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/a` leads in a circle or through more than 40 links  `data/b` leads in a circle or through more than 40 links
-    error: `forged.tar.gz` is not what its manifest says:  `data/p` leads out of the bundle
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:  `workspace/p` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/a` is circular, or resolves through more than 40 links  `data/b` is circular, or resolves through more than 40 links
+    error: `forged.tar.gz` does not match its manifest:  `data/p` points outside the bundle
     ");
 }
 
@@ -199,10 +199,10 @@ fn items_below_a_link_and_a_suite_that_is_not_a_file_are_rejected() {
         told.push_str(&refused(&workspace, "forged.tar.gz"));
     }
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is not what its manifest says:  `data/x/a` is below the link `data/x`
-    error: `forged.tar.gz` is not what its manifest says:  `data/X/b` is below the link `data/X`
-    error: `forged.tar.gz` is not what its manifest says:  `eval.yaml` is a link, expected a file
-    error: `forged.tar.gz` is not what its manifest says:  `targets.yaml` is a link, expected a file
+    error: `forged.tar.gz` does not match its manifest:  `data/x/a` is below the link `data/x`
+    error: `forged.tar.gz` does not match its manifest:  `data/X/b` is below the link `data/X`
+    error: `forged.tar.gz` does not match its manifest:  `eval.yaml` is a link, expected a file
+    error: `forged.tar.gz` does not match its manifest:  `targets.yaml` is a link, expected a file
     ");
     // The manifest of a directory must be a file, too.
     directory(&workspace, &listed(EVAL, &[]));
@@ -212,7 +212,7 @@ fn items_below_a_link_and_a_suite_that_is_not_a_file_are_rejected() {
     assert_snapshot!(told, @r"
     error: `forged` is not a bundle: cannot read `manifest.json`: it is a link, expected a file
 
-    hint: `run-evals bundle SUITE -o DIR` makes one
+    hint: `run-evals bundle SUITE -o DIR` creates one
     ");
 }
 
@@ -290,7 +290,7 @@ fn ambiguous_tar_extensions_are_rejected() {
     error: `forged.tar.gz` is not a bundle: `PaxHeaders/x` has an unsupported header; expected plain GNU headers and GNU long names
     error: `forged.tar.gz` is not a bundle: an entry has two names
     error: `forged.tar.gz` is not a bundle: the name of an entry is not a path
-    error: `forged.tar.gz` is not a bundle: `s/data/a.txt` has the target of a link and is not one
+    error: `forged.tar.gz` is not a bundle: `s/data/a.txt` has a link target but is not a link
     error: `forged.tar.gz` is not a bundle: `././@LongLink` is not in `s/`
     ");
 }
@@ -545,7 +545,7 @@ fn long_paths_are_rejected_without_being_followed() {
     }
     assert_snapshot!(told, @r"
     a/a/a/a/a/a/a/a/a…` is longer than 4096 bytes or 256 parts
-    `data/l` leads to a path longer than 4096 bytes or 256 parts
+    `data/l` resolves to a path longer than 4096 bytes or 256 parts
     ");
 }
 
@@ -567,10 +567,10 @@ fn a_link_cannot_lead_through_directories_that_runs_make() {
         refused(&workspace, "forged");
     }
     assert_snapshot!(told, @r"
-    error: `forged.tar.gz` is not what its manifest says:  `scripts/z.sh` leads out of the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/e/z.txt` leads out of the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/e/z.txt` leads out of the bundle, to a file that is not part of it
-    error: `forged.tar.gz` is not what its manifest says:  `data/z` leads out of the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `scripts/z.sh` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/e/z.txt` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/e/z.txt` points outside the bundle, to a file that is not part of it
+    error: `forged.tar.gz` does not match its manifest:  `data/z` points outside the bundle, to a file that is not part of it
     ");
     // A directory that the manifest lists is verified like any other.
     let items = listed(EVAL, &[("data/node_modules/a", File(b"a")), ("data/z", Link("node_modules/a"))]);

@@ -69,7 +69,7 @@ fn missing_files() {
      7 |       - {type: code-grader, name: x, command: ./gone.sh}
        |                                               ^^^^^^^^^
 
-    hint: the command is run in `.`
+    hint: the command runs in `.`
 
     error: prompt not found: `gone/prompt.md`
       --> suite.eval.yaml:8:45
@@ -79,7 +79,7 @@ fn missing_files() {
 
     hint: looked in `.`
 
-    error: no such type of assertion: `my-own`
+    error: unknown assertion type: `my-own`
       --> suite.eval.yaml:9:16
        |
      9 |       - {type: my-own}
@@ -102,7 +102,7 @@ fn files_outside_the_repository() {
      6 | workspace: {template: ../elsewhere}
        |                       ^^^^^^^^^^^^
 
-    hint: move it into the repository; `--root DIR` names another directory as the repository
+    hint: move it into the repository; `--root DIR` sets another directory as the repository
 
     error: outside the repository: `[ROOT]/outside.md`
       --> suite.eval.yaml:5:19
@@ -110,7 +110,7 @@ fn files_outside_the_repository() {
      5 |     input_files: [../outside.md]
        |                   ^^^^^^^^^^^^^
 
-    hint: move it into the repository; `--root DIR` names another directory as the repository
+    hint: move it into the repository; `--root DIR` sets another directory as the repository
     ");
 }
 
@@ -124,7 +124,7 @@ fn an_include_cycle() {
         (".agentv/templates/b.yaml", "assertions:\n  - include: a\n"),
     ]);
     assert_snapshot!(refused(&workspace), @r"
-    error: `include` goes in a circle: .agentv/templates/a.yaml → .agentv/templates/b.yaml → .agentv/templates/a.yaml
+    error: `include` is circular: .agentv/templates/a.yaml → .agentv/templates/b.yaml → .agentv/templates/a.yaml
       --> .agentv/templates/b.yaml:2:14
        |
      2 |   - include: a
@@ -174,7 +174,7 @@ fn links_out_of_the_repository() {
     symlink("../../secret.txt", workspace.path("repo/template/relative")).unwrap();
     symlink("/etc/passwd", workspace.path("repo/template/absolute")).unwrap();
     assert_snapshot!(refused(&workspace), @r"
-    error: the link `template/absolute` leads out of the repository: `/etc/passwd`
+    error: the link `template/absolute` points outside the repository: `/etc/passwd`
       --> suite.eval.yaml:5:23
        |
      5 | workspace: {template: ./template}
@@ -182,7 +182,7 @@ fn links_out_of_the_repository() {
 
     hint: put the file itself there
 
-    error: the link `template/relative` leads out of the repository: `../../secret.txt`
+    error: the link `template/relative` points outside the repository: `../../secret.txt`
       --> suite.eval.yaml:5:23
        |
      5 | workspace: {template: ./template}
@@ -198,7 +198,7 @@ fn names_that_differ_only_by_case() {
     let workspace =
         repository(&[ECHO, ("suite.eval.yaml", &text), ("template/Read.me", "x"), ("template/read.me", "y")]);
     assert_snapshot!(refused(&workspace), @r"
-    error: `workspace/template/Read.me` and `workspace/template/read.me` differ only by case: some disks hold but one of them
+    error: `workspace/template/Read.me` and `workspace/template/read.me` differ only by case, which some disks do not distinguish
       --> suite.eval.yaml:1:1
        |
      1 | tests:
@@ -267,20 +267,20 @@ fn suites_of_version_5() {
     }
     let workspace = repository(&[ECHO, ("suite.eval.yaml", "prompts: [x]\ntests: []\n")]);
     assert_snapshot!(refused(&workspace), @r"
-    error: this is a promptfoo config or a suite of AgentV 5 (`prompts`), and run-evals reads suites of AgentV 4
+    error: this is a promptfoo config or a suite of AgentV 5 (`prompts`), and run-evals supports suites of AgentV 4
       --> suite.eval.yaml:1:1
        |
      1 | prompts: [x]
        | ^^^^^^^
 
-    hint: write `input` and `assertions` in each test, and name the model in targets.yaml: `run-evals init` writes an example
+    hint: write `input` and `assertions` in each test, and set the model in targets.yaml: `run-evals init` writes an example
     ");
     let workspace = repository(&[
         ECHO,
         ("suite.eval.yaml", "tests:\n  - {id: a, criteria: c, input: 'say {{ env.WORD }}'}\n"),
     ]);
     assert_snapshot!(refused(&workspace), @r"
-    error: `{{ env.NAME }}` is how AgentV 5 names a variable: such suites cannot be bundled yet
+    error: `{{ env.NAME }}` is AgentV 5's variable syntax: such suites cannot be bundled yet
       --> suite.eval.yaml:2:33
        |
      2 |   - {id: a, criteria: c, input: 'say {{ env.WORD }}'}
@@ -327,7 +327,7 @@ fn unresolvable_targets() {
     let text = suite("execution: {targets: [default, a, c]}\n");
     let workspace = repository(&[("targets.yaml", targets), ("suite.eval.yaml", &text)]);
     assert_snapshot!(refused(&workspace), @r"
-    error: `use_target` leads nowhere: default → gone
+    error: `use_target` does not resolve: default → gone
       --> targets.yaml:2:33
        |
      2 |   - {name: default, use_target: gone}
@@ -335,7 +335,7 @@ fn unresolvable_targets() {
 
     hint: the targets file has `default`, `a`, `b`, `c`
 
-    error: `use_target` goes in a circle: a → b → a
+    error: `use_target` is circular: a → b → a
       --> targets.yaml:4:27
        |
      4 |   - {name: b, use_target: a}
@@ -343,7 +343,7 @@ fn unresolvable_targets() {
 
     hint: the targets file has `default`, `a`, `b`, `c`
 
-    error: `api_key` is written down, and would be in the bundle
+    error: `api_key` is a literal value that would be in the bundle
       --> targets.yaml:5:33
        |
      5 |   - {name: c, provider: openai, api_key: *********************}
@@ -413,15 +413,15 @@ fn check_lists_what_would_be_left_out() {
         .unwrap();
     assert_eq!(output.status.code(), Some(3));
     assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
-    warning: AgentV wants a file here: a directory is taken for a template
+    warning: AgentV expects a file here; the directory is used as a template
       --> suite.eval.yaml:7:12
        |
      7 | workspace: ./template/
        |            ^^^^^^^^^^^
 
-    hint: write `workspace: { template: ./template/ }`; the bundle has it so
+    hint: write `workspace: { template: ./template/ }`; the bundle uses this form
 
-    warning: `prompts/judge.md` is sent as it stands: it does not begin with `file://`
+    warning: `prompts/judge.md` is sent as text: it does not begin with `file://`
       --> suite.eval.yaml:6:45
        |
      6 |       - {type: llm-grader, name: j, prompt: prompts/judge.md, target: grader}
@@ -429,7 +429,7 @@ fn check_lists_what_would_be_left_out() {
 
     hint: write `file://prompts/judge.md`
 
-    warning: no target `grader`: what needs it fails, here and in the bundle
+    warning: no target `grader`: tests that need it fail, here and in the bundle
       --> suite.eval.yaml:6:71
        |
      6 |       - {type: llm-grader, name: j, prompt: prompts/judge.md, target: grader}
@@ -437,13 +437,13 @@ fn check_lists_what_would_be_left_out() {
 
     hint: the targets file has `default`, `cli`
 
-    warning: `UNSET_TARGET` is not set: every target of the file travels, to be chosen from
+    warning: `UNSET_TARGET` is not set: the bundle includes every target of the file
       --> targets.yaml:2:5
        |
      2 |   - name: default
        |     ^
 
-    hint: set it for this command, and only the target that it names travels
+    hint: set it for this command to include only the target that it names
 
     warning: `/opt/agent/run` is not in the repository: it must be on every machine
       --> targets.yaml:6:14
@@ -451,18 +451,18 @@ fn check_lists_what_would_be_left_out() {
      6 |     command: /opt/agent/run {PROMPT_FILE} {OUTPUT_FILE}
        |              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
-    hint: name a program that `PATH` finds, or put it into the repository
+    hint: use a program from `PATH`, or put it into the repository
 
-    error: 5 things would not travel as it stands
+    error: 5 things cannot be bundled as is
 
     hint: the warnings above say how to fix it
     ");
     assert_snapshot!(String::from_utf8(output.stdout).unwrap(), @r"
     left behind:
-      /opt/agent/run: named by a command, and not in the repository: it must be on every machine
+      /opt/agent/run: used by a command, but not in the repository: it must be on every machine
       template/.env: files with secrets never travel: set the variables there
       template/node_modules: packages: `yarn.lock` beside `package.json` restores them
-      the choice of target `default`: `UNSET_TARGET` is not set; set it where the bundle is run
-      the target `grader`: the targets file has none of this name
+      the choice of target `default`: `UNSET_TARGET` is not set; set it where the bundle runs
+      the target `grader`: the targets file does not contain it
     ");
 }

@@ -75,7 +75,7 @@ fn a_dirty_tree_is_a_warning() {
     warning: 1 file differs from commit [COMMIT]:
       suite.eval.yaml
 
-    hint: commit them, so that others can make the same bundle
+    hint: commit them, so that others can reproduce the bundle
     ");
     // Everything travels, so the check is fine.
     workspace.run(&["bundle", "repo/suite.eval.yaml", "--check"]).expect(0);
@@ -103,7 +103,7 @@ fn a_bundle_is_compared_with_its_digest() {
     assert_snapshot!(told.replace(&archive, "[ARCHIVE]").replace(&manifest, "[MANIFEST]"), @r"
     error: `out` has the SHA-256 [MANIFEST], expected [ARCHIVE]
 
-    hint: a directory has the SHA-256 of its manifest; compare the archive itself with the digest of an archive
+    hint: a directory has the SHA-256 of its manifest; the digest of an archive is checked against the archive
     ");
     workspace.run(&["bundle", "verify", "out.tar.gz", "--sha256", &"0".repeat(64)]).expect(3);
     workspace.run(&["bundle", "verify", "out", "--sha256", "abc"]).expect(2);
@@ -139,7 +139,7 @@ fn running_a_bundle_in_place_does_not_invalidate_it() {
     let (_, leftovers) = shown.split_once('\n').unwrap();
     assert_snapshot!(leftovers, @r"
 
-    not part of the bundle, and not checked:
+    not part of the bundle and not checked:
       .agentv/cache.json: left by runs; remove it if you have not run the bundle here
       scripts/node_modules: left by runs; remove it if you have not run the bundle here
       scripts/tools/__pycache__: left by runs; remove it if you have not run the bundle here
@@ -245,7 +245,7 @@ fn a_bundle_is_proven_by_its_scores() {
       one on default: in place 1 (passed), bundle 0 (failed)
       one on default, grader 1 check: in place 1 (pass), bundle 0 (fail)
     ");
-    // A directory of somebody else is not replaced.
+    // A foreign directory is not replaced.
     workspace.write("out3.verify-run/mine.txt", "mine");
     workspace.run(&["bundle", "repo/suite.eval.yaml", "-q", "-o", "out3", "--verify-run"]).expect(2);
     assert_eq!(workspace.read("out3.verify-run/mine.txt"), "mine");

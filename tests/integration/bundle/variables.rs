@@ -177,7 +177,7 @@ fn a_secret_in_a_file_is_rejected() {
     assert_snapshot!(told.replace(workspace.root().to_str().unwrap(), "[ROOT]"), @r"
     error: `[ROOT]/repo/notes.md` contains the value of `OTHER_KEY`, which looks like a secret
 
-    hint: write `${{ OTHER_KEY }}` there; `--capture-env=OTHER_KEY` lets it be in the bundle
+    hint: write `${{ OTHER_KEY }}` there; `--capture-env=OTHER_KEY` allows it in the bundle
     ");
     assert!(!workspace.path("out").exists());
     workspace
@@ -202,7 +202,7 @@ fn a_target_chosen_by_a_variable_bundles_all_targets() {
     [
       {
         "what": "the choice of target `default`",
-        "why": "`LATER` is not set; set it where the bundle is run"
+        "why": "`LATER` is not set; set it where the bundle runs"
       }
     ]
     "#);

@@ -37,7 +37,7 @@ fn a_foreign_directory_is_never_overwritten() {
     assert_snapshot!(output.stderr.replace(workspace.root().to_str().unwrap(), "[ROOT]"), @r"
     error: `[ROOT]/mine` exists and is not a bundle
 
-    hint: name a new directory with `-o`
+    hint: choose a new directory with `-o`
     ");
     assert_eq!(workspace.read("mine/work.txt"), "mine");
     std::fs::create_dir(workspace.path("empty")).unwrap();
@@ -102,7 +102,7 @@ fn files_left_out_are_named() {
         left_behind(&workspace.path("out")).iter().map(|(what, why)| format!("{what}: {why}\n")).collect();
     assert_snapshot!(left, @r"
     t/.env: files with secrets never travel: set the variables there
-    t/__pycache__: a cache: it is made anew where it is needed
+    t/__pycache__: a cache: it is recreated when needed
     t/node_modules: packages: `package-lock.json` beside `package.json` restores them
     ");
     let found = contents(&workspace.path("out"));
@@ -130,7 +130,7 @@ fn repositories_are_pinned() {
         format!("workspace:\n  repos:\n    - {{path: ./a, repo: '{url}'}}\n    - {{path: ./b, repo: '{url}', commit: '{pinned}'}}\n    - {{path: ./c, repo: '{url}', commit: gone}}\ntests:\n  - {{id: one, criteria: c, input: hello}}\n"),
     );
     let output = workspace.run(&["bundle", "repo/suite.eval.yaml", "-o", "out"]).expect(0);
-    assert!(output.stderr.contains("has no `gone`: it is not pinned"), "{}", output.stderr);
+    assert!(output.stderr.contains("has no `gone`, so it is not pinned"), "{}", output.stderr);
     let eval = workspace.read("out/eval.yaml");
     assert!(eval.contains(&format!("commit: {}", quoted(&head))) && eval.contains(pinned), "{eval}");
     let why: Vec<String> = left_behind(&workspace.path("out")).into_iter().map(|(_, why)| why).collect();
@@ -144,10 +144,10 @@ fn repositories_are_pinned() {
     );
     let told = workspace.run(&["bundle", "repo/suite.eval.yaml", "-o", "out2"]).expect(3).stderr;
     assert_snapshot!(told, @r"
-    error: the address of the repository holds a password
+    error: the URL of the repository contains a password
       --> suite.eval.yaml:2:27
 
-    hint: let git find the key where the bundle is run
+    hint: let git find the credentials where the bundle runs
     ");
 }
 
@@ -156,17 +156,17 @@ fn a_modified_bundle_is_rejected() {
     let workspace = repository(&[ECHO, SUITE]);
     workspace.run(&["bundle", "repo/suite.eval.yaml", "-q", "-o", "out"]).expect(0);
     let sound = workspace.run(&["bundle", "verify", "out"]).expect(0).stdout;
-    assert!(sound.starts_with("out is sound: 3 files, manifest "), "{sound}");
+    assert!(sound.starts_with("out is valid: 3 files, manifest "), "{sound}");
     workspace.write("out/eval.yaml", "tests: []\n");
     workspace.write("out/more.txt", "x");
     std::fs::set_permissions(workspace.path("out/targets.yaml"), std::fs::Permissions::from_mode(0o755))
         .unwrap();
     std::fs::remove_file(workspace.path("out/scripts/.keep")).unwrap();
     assert_snapshot!(workspace.run(&["bundle", "verify", "out"]).expect(3).stderr, @r"
-    error: `out` is not what its manifest says:
+    error: `out` does not match its manifest:
       `eval.yaml` has 10 bytes, not 88
       `scripts/.keep` is missing
-      `targets.yaml` has lost its mode 0644
+      `targets.yaml` does not have its mode 0644
       `more.txt` is not in the manifest
 
     hint: bundle the suite again
@@ -176,11 +176,11 @@ fn a_modified_bundle_is_rejected() {
     assert_snapshot!(workspace.run(&["bundle", "verify", "repo"]).expect(3).stderr, @r"
     error: `repo` is not a bundle: cannot read `manifest.json`: No such file or directory (os error 2)
 
-    hint: `run-evals bundle SUITE -o DIR` makes one
+    hint: `run-evals bundle SUITE -o DIR` creates one
     ");
     workspace.write("out/manifest.json", "{\"format\": 99}");
     assert_snapshot!(workspace.run(&["bundle", "verify", "out"]).expect(3).stderr, @r"
-    error: `out/manifest.json` has format 99, and this version knows 1
+    error: `out/manifest.json` has format 99, but this version supports 1
 
     hint: use a newer `run-evals`
     ");
@@ -197,7 +197,7 @@ fn a_bundle_runs_with_a_mock() {
     );
     let told =
         workspace.run(&["bundle", "repo/suite.eval.yaml", "-o", "out2", "--verify-run"]).expect(3).stderr;
-    assert!(told.contains("cannot be run without AgentV"), "{told}");
+    assert!(told.contains("cannot run without AgentV"), "{told}");
 }
 
 fn quoted(text: &str) -> String {

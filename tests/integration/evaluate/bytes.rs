@@ -124,9 +124,9 @@ fn a_killed_evaluation_resumes_and_pays_only_for_missing_answers() {
     let output = stage.evaluate(&["--batch-id", "killed", "--replicates", "3", "-q"]).expect(3);
     let commit = &stage.commit("main~1")[..7];
     insta::assert_snapshot!(output.stderr.replace(commit, "<commit>"), @r"
-    error: the evaluation `killed` is another one: `grant-letter-extraction` at <commit>, 10 replicates
+    error: the evaluation `killed` has other inputs: `grant-letter-extraction` at <commit>, 10 replicates
 
-    hint: choose another `--batch-id`, or ask for the same to resume it
+    hint: choose another `--batch-id`, or use the same inputs to resume it
     ");
     assert_eq!(llm.counter("ok"), asked);
 }
@@ -152,7 +152,7 @@ fn an_interrupted_evaluation_says_how_to_resume() {
     insta::assert_snapshot!(error, @r"
     the evaluation was stopped: the run was interrupted
 
-    hint: add `--batch-id stopped` to the same command to go on
+    hint: add `--batch-id stopped` to the same command to resume
     ");
 }
 

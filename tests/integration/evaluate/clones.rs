@@ -108,7 +108,7 @@ fn commits_outside_the_default_branch_are_refused() {
     let said = refused(&stage, Some("0123456789"), CheckoutProblem::UnknownSha);
     insta::assert_snapshot!(said, @r"
     `0123456789` is not part of the history of `main` at `<server>/meadow/skills.git`
-    hint: name a commit of the default branch, with 7 digits or more
+    hint: use a commit of the default branch, with at least 7 digits
     ");
     serve(&stage, SKILL, None).unwrap();
 }
@@ -120,7 +120,7 @@ fn an_unknown_skill_and_an_invalid_skill_have_different_errors() {
     assert_eq!(error.problem, CheckoutProblem::UnknownSkill);
     let commit = &stage.commit("main")[..7];
     insta::assert_snapshot!(error.to_string().replace(commit, "<commit>"), @r"
-    no skill `grant-letter-extractoin` in the library at <commit>: there is no `components/grant-letter-extractoin/prompt.md`
+    no skill `grant-letter-extractoin` in the library at <commit>: `components/grant-letter-extractoin/prompt.md` not found
     hint: did you mean `grant-letter-extraction`?
     ");
     stage.push(|dir| {
@@ -147,8 +147,8 @@ fn a_rewritten_history_is_refused_but_its_commits_can_be_evaluated() {
         let said = said.replace(&before[..7], "<before>").replace(&now[..7], "<now>");
         insta::allow_duplicates! {
             insta::assert_snapshot!(said, @r"
-            `<dir>/library` cannot be moved forward: its commit <before> is not part of `main` at `<server>/meadow/skills.git`, which is <now> now
-            hint: the history there was rewritten, or the clone has commits of its own; `git -C <dir>/library fetch origin && git -C <dir>/library checkout -B main origin/main` makes the clone what the remote is
+            `<dir>/library` cannot be fast-forwarded: its commit <before> is not part of `main` at `<server>/meadow/skills.git`, which is <now> now
+            hint: the remote's history was rewritten, or the clone has its own commits; `git -C <dir>/library fetch origin && git -C <dir>/library checkout -B main origin/main` makes the clone what the remote is
             ");
         }
         assert_eq!(head(&stage, "library"), before, "the clone is left as it was");
@@ -177,8 +177,8 @@ fn a_clone_with_local_changes_or_commits_is_refused_and_not_touched() {
     std::fs::write(library.join("README.md"), "edited\n").unwrap();
     let said = refused(&stage, None, CheckoutProblem::Dirty);
     insta::assert_snapshot!(said, @r"
-    `<dir>/library` has changes that are not committed, such as `README.md`
-    hint: what is evaluated is a commit: commit the changes, or take them back
+    `<dir>/library` has uncommitted changes, such as `README.md`
+    hint: only commits are evaluated: commit or discard the changes
     ");
     assert_eq!(std::fs::read_to_string(library.join("README.md")).unwrap(), "edited\n");
     commit_all(&library, "Of its own");
@@ -219,7 +219,7 @@ fn an_unreachable_remote_is_retried_and_then_reported() {
     stage.github.token(TOKEN, "eval-bot", "meadow/other", &[("contents", "read")]);
     let said = refused(&stage, None, CheckoutProblem::Pull);
     insta::assert_snapshot!(said, @r"
-    there is no repository at `<server>/meadow/skills.git` that the token can see
+    no repository at `<server>/meadow/skills.git`, or not accessible with this token
     hint: check its name, and that the token may read it (`Contents: read`)
     ");
     stage.token(TOKEN, crate::support::github::TokenKind::Personal, &[("contents", "read")]);

@@ -38,7 +38,7 @@ fn every_case_runs_on_every_model_per_replicate_and_becomes_an_entry() {
     assert_eq!(stage.workspace.rows("out/responses.jsonl").len() as u64, 3 * CASES * 2);
 
     // Models that are not served are named, with the reason.
-    insta::assert_snapshot!(result["not_served"], @r#"[{"model":"meadow/quill-retired","reason":"no target has it (asked: `mindrouter`)"}]"#);
+    insta::assert_snapshot!(result["not_served"], @r#"[{"model":"meadow/quill-retired","reason":"no target has it (checked: `mindrouter`)"}]"#);
     // The work tree and the clone are unchanged, and no secret is in the output.
     assert_eq!(git(&stage.workspace.path("library"), &["status", "--porcelain"]), "");
     let everything =
@@ -66,7 +66,7 @@ fn the_default_output_is_a_table() {
     meadow/quill-small                         90.8 %    89.5 % to 91.7 %    new     —                0.0 %         12 of 12
     quill-latest → meadow/quill-large-2026-10  83.1 %    72.9 % to 92.9 %    new     —                100.0 %       12 of 12
 
-    not served: meadow/quill-retired: no target has it (asked: `mindrouter`)
+    not served: meadow/quill-retired: no target has it (checked: `mindrouter`)
     ");
     assert_eq!(output.stderr, "");
 }
@@ -143,7 +143,7 @@ fn calls_without_an_answer_count_as_missing_and_are_reported() {
         (&Value::from(1), &Value::from(CASES - 1))
     );
     assert!(entry["accuracy"]["n_missing"].as_u64().unwrap() > 0);
-    insta::assert_snapshot!(result["warnings"][0].as_str().unwrap(), @"1 of 12 calls of `meadow/quill-small` have no answer, most of them bad_request: all their fields count as missing");
+    insta::assert_snapshot!(result["warnings"][0].as_str().unwrap(), @"1 of 12 calls of `meadow/quill-small` have no response, most of them bad_request: all their fields count as missing");
 }
 
 #[test]

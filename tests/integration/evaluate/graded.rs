@@ -77,7 +77,7 @@ fn gateway(stage: &Stage, judge: impl Fn(&str, &str) -> Value) -> MockLlm {
     llm
 }
 
-/// Grades by the text, and repeats whatever a hostile answer asks for.
+/// Grades by the text, and repeats whatever a hostile answer requests.
 pub(crate) fn fair(expected: &str, answer: &str) -> Value {
     let (_, code) = codes(expected, answer);
     let content = match answer {
@@ -99,7 +99,7 @@ fn a_model_grades_prose_once_and_hostile_answers_do_not_steer_it() {
     let texts = rationales().len() as u64;
     let order = ["--replicates", "2", "--batch-id", "graded", "--output", "out"];
     let output = stage.evaluate(&order).expect(0);
-    // Each pair of texts once; those of the hostile model are asked for once more.
+    // Each pair of texts once; those of the hostile model are requested once more.
     let (calls, grades) = (CASES * 2 * 3, texts * 4);
     assert_eq!(llm.counter("ok"), calls + grades);
     let all = CASES * 2;
@@ -137,7 +137,7 @@ fn without_a_grader_nothing_is_called() {
     for part in [
         "`meadow/judge` grades prose of `grant-letter-extraction` (`grader` in `evals/scoring.yaml`), but target `mindrouter` \
          lists it, but its `allow_models` does not",
-        "hint: add a target that serves it, or name another model in the skill's `scoring.yaml`",
+        "hint: add a target that serves it, or set another model in the skill's `scoring.yaml`",
     ] {
         assert!(output.stderr.contains(part), "{part}: {}", output.stderr);
     }
@@ -174,8 +174,8 @@ fn hostile_rules_are_refused_with_their_line() {
     for part in [
         "`model`: expected 1 to 200 characters without white space",
         "`fields` is missing or empty",
-        "`base_url` may not stand here",
-        "`api_key` may not stand here",
+        "`base_url` is not allowed here",
+        "`api_key` is not allowed here",
         "scoring.yaml:3:3",
     ] {
         assert!(output.stderr.contains(part), "{part}: {}", output.stderr);

@@ -28,7 +28,7 @@ fn links_are_not_followed() {
     insta::assert_snapshot!(said, @r"
     error: `components/grant-letter-extraction/prompt.md` is a symbolic link
 
-    hint: put the file itself there: links are not followed
+    hint: replace it by the file: links are not followed
     ");
     // A folder that is a link, and the files in it.
     let said = refused(|dir| {
@@ -185,9 +185,9 @@ fn a_dirty_library_is_refused_except_for_unrelated_untracked_files() {
     std::fs::write(library.join(format!("components/{SKILL}/evals/cases/new/input.md")), "x").unwrap();
     let output = stage.evaluate(&["--replicates", "1", "-q"]).expect(3);
     insta::assert_snapshot!(output.stderr.replace(stage.workspace.root().to_str().unwrap(), "<dir>"), @r"
-    error: `<dir>/library` has changes that are not committed, such as `components/grant-letter-extraction/evals/cases/new/input.md`
+    error: `<dir>/library` has uncommitted changes, such as `components/grant-letter-extraction/evals/cases/new/input.md`
 
-    hint: what is evaluated is a commit: commit the changes, or take them back
+    hint: only commits are evaluated: commit or discard the changes
     ");
     commit_all(&library, "A feature");
     // A commit on another branch can be evaluated, but is never published.
@@ -222,7 +222,7 @@ fn a_commit_cannot_choose_where_the_key_is_sent() {
     insta::assert_snapshot!(said, @r"
     error: `.agentv/targets.yaml` is in the evaluated repository, so a commit could redirect the API keys
 
-    hint: keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can write to the checked-out branch
+    hint: keep the targets file elsewhere and pass it with `--targets FILE`; passing this one trusts everyone who can write to the checked-out branch
     ");
     // A link that leads out of the checkout belongs to the commit, too.
     std::fs::remove_dir_all(library.join(".agentv")).unwrap();

@@ -19,9 +19,9 @@ fn a_leaderboard_that_was_edited_or_is_newer_is_refused_before_the_first_call() 
         said.push('\n');
     }
     insta::assert_snapshot!(said, @r"
-    error: `leaderboard.json:1` was changed by hand: here it is not what `run-evals` writes
-    error: `leaderboard.json` has format 99, and this version of `run-evals` knows format 2
-    error: cannot read `leaderboard.json:1`: there is a merge conflict in it
+    error: `leaderboard.json:1` was changed by hand: this line differs from what `run-evals` writes
+    error: `leaderboard.json` has format 99, but this version of `run-evals` supports format 2
+    error: cannot read `leaderboard.json:1`: it contains a merge conflict
     ");
     assert_eq!(llm.counter("requests"), 0);
     assert!(stage.github.pulls().is_empty());
@@ -55,20 +55,20 @@ fn a_list_of_models_that_names_a_server_is_refused() {
     stage.push(|dir| std::fs::write(dir.join(".evaluator/models.yaml"), models).unwrap());
     let output = stage.evaluate(&["-q"]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `base_url` may not stand here
+    error: `base_url` is not allowed here
       --> .evaluator/models.yaml:3:5
        |
      3 |     base_url: https://evil.example/v1
        |     ^^^^^^^^
 
-    hint: where a model is and which key opens it is said by the operator's `targets.yaml` alone: whoever may write to this file could otherwise send the key anywhere
+    hint: only the operator's `targets.yaml` sets addresses and keys: otherwise anyone who can write to this file could send the key anywhere
     ");
     stage.push(|dir| std::fs::remove_file(dir.join(".evaluator/models.yaml")).unwrap());
     let output = stage.evaluate(&["-q"]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
-    error: there is no `.evaluator/models.yaml` on `main` of the library
+    error: `.evaluator/models.yaml` not found on `main` of the library
 
-    hint: it lists the models: `models:`, then `- id: <name>` for each
+    hint: create it to list the models: `models:`, then `- id: <name>` for each
     ");
     assert_eq!(llm.counter("requests"), 0);
 }
@@ -83,7 +83,7 @@ fn a_gateway_that_is_unreachable_or_has_none_of_the_models_is_reported() {
     let output = stage.evaluate(&["-q"]).expect(1);
     let said = output.stderr.replace(&other.base_url(), "<base>");
     insta::assert_snapshot!(said, @r"
-    error: cannot list the models of target `mindrouter` at `<base>/models`: it answered 401: Incorrect API key provided: ***
+    error: cannot list the models of target `mindrouter` at `<base>/models`: it returned 401: Incorrect API key provided: ***
 
     hint: check `base_url` and `api_key` of the target; keys of some servers expire
     ");
@@ -91,9 +91,9 @@ fn a_gateway_that_is_unreachable_or_has_none_of_the_models_is_reported() {
     stage.targets(&other, "");
     let output = stage.evaluate(&["-q"]).expect(1);
     insta::assert_snapshot!(output.stderr, @r"
-    error: none of the models is served: `meadow/quill-large`, `meadow/quill-small`, `quill-latest`, `meadow/quill-retired` (asked: `mindrouter`)
+    error: no target serves any of the models: `meadow/quill-large`, `meadow/quill-small`, `quill-latest`, `meadow/quill-retired` (checked: `mindrouter`)
 
-    hint: model names must be spelled as `GET /v1/models` of the server lists them; `--target` names other targets
+    hint: model names must be spelled as `GET /v1/models` of the server lists them; `--target` selects other targets
     ");
     assert_eq!((llm.counter("requests"), other.counter("requests")), (0, 0));
 }
@@ -111,7 +111,7 @@ fn a_model_that_always_fails_does_not_block_the_others() {
         MockLlm::start(&[&models[..], &["--mindrouter", "--answers", file.to_str().unwrap()]].concat());
     stage.targets(&broken, "    max_retries: 1\n");
     let output = stage.evaluate(&["--replicates", "1", "--batch-id", "b", "-q", "--open-pr"]).expect(5);
-    let reason = "quill-latest: `quill-latest` on target `mindrouter` answered none of 12 calls: server 500: backend is gone";
+    let reason = "quill-latest: `quill-latest` on target `mindrouter` gave no response to 12 calls: server 500: backend is gone";
     assert!(output.stdout.contains(&format!("failed: {reason}")), "{}", output.stdout);
     let pulls = stage.github.pulls();
     assert!(pulls[0].body.contains("Models that failed"), "{}", pulls[0].body);

@@ -66,7 +66,7 @@ fn the_results_become_a_pull_request_that_merges_cleanly() {
     | `meadow/quill-large` | 100.0 % (100.0 to 100.0) | – | 100.0 % | – | – | – | 100.0 % | 12 of 12 ok |
     | `meadow/quill-small` | 90.8 % (89.5 to 91.7) | – | 90.8 % | – | – | – | 0.0 % | 12 of 12 ok |
     | `quill-latest → meadow/quill-large-2026-10` | 83.1 % (72.9 to 92.9) | – | 83.1 % | – | – | – | 100.0 % | 12 of 12 ok |
-    | `meadow/quill-retired` | – | – | – | – | – | – | – | not asked: the server does not list it |
+    | `meadow/quill-retired` | – | – | – | – | – | – | – | not called: the server does not list it |
 
     Compared with:
 
@@ -103,7 +103,7 @@ fn the_results_become_a_pull_request_that_merges_cleanly() {
 
     </details>
 
-    Models that are not served here:
+    Models that no target serves:
 
     - <code>meadow&#47;quill&#45;retired</code>: <code>no target has it &#40;asked&#58; &#96;mindrouter&#96;&#41;</code>
 
@@ -111,9 +111,9 @@ fn the_results_become_a_pull_request_that_merges_cleanly() {
     ");
 }
 
-/// GitHub attributes commits by the address: nobody can own this one.
+/// GitHub attributes commits by address: no account can own this one.
 #[test]
-fn without_an_author_the_commit_belongs_to_nobody() {
+fn without_an_author_the_commit_belongs_to_no_account() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
     stage.evaluate(&QUICK).expect(0);
@@ -135,7 +135,7 @@ fn the_next_evaluation_reports_what_changed_and_a_repeat_changes_nothing() {
     let before = stage.github.pulls().len();
     let output =
         stage.evaluate(&["--replicates", "1", "--open-pr", "--git-sha", &stage.commit("main~1")]).expect(0);
-    assert!(output.stderr.contains("the leaderboard has the same entries already"), "{}", output.stderr);
+    assert!(output.stderr.contains("the leaderboard already has the same entries"), "{}", output.stderr);
     assert_eq!(stage.github.pulls().len(), before);
 
     let prompt = "components/grant-letter-extraction/prompt.md";
@@ -186,8 +186,8 @@ fn a_job_without_permission_to_open_pull_requests_leaves_the_branch_and_says_so(
         .replace(branch, "<branch>")
         .replace(server, "<server>");
     insta::assert_snapshot!(warning, @r#"
-    cannot open a pull request for `<branch>` in `meadow/skills`: GitHub answered 403: GitHub Actions is not permitted to create or approve pull requests.
-    hint: allow it in the settings of `meadow/skills` and of its owner (Actions, General, Workflow permissions: "Allow GitHub Actions to create and approve pull requests"), or use the token of a GitHub App or of a person
+    cannot open a pull request for `<branch>` in `meadow/skills`: GitHub returned 403: GitHub Actions is not permitted to create or approve pull requests.
+    hint: allow it in the settings of `meadow/skills` and of its owner (Actions, General, Workflow permissions: "Allow GitHub Actions to create and approve pull requests"), or use the token of a GitHub App or of a user
     the results are on the branch `<branch>` of `meadow/skills`; open the pull request at <server>/meadow/skills/compare/main...<branch>?expand=1
     "#);
     assert!(output.stdout.contains("meadow/quill-large"), "the entries are shown: {}", output.stdout);
@@ -210,7 +210,7 @@ fn a_token_without_push_access_is_reported_before_the_first_call() {
     let output = stage.evaluate(&QUICK).expect(1);
     let server = &stage.github.urls().server_url;
     insta::assert_snapshot!(output.stderr.replace(server, "<server>"), @r"
-    error: the token may not do this with git at `<server>/meadow/skills.git`
+    error: the token lacks permission for git at `<server>/meadow/skills.git`
 
     hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
     ");
@@ -389,7 +389,7 @@ fn partial_failures_are_reported() {
     assert!(
         output
             .stderr
-            .contains("warning: cannot label pull request 1001 of `meadow/skills`: GitHub answered 403"),
+            .contains("warning: cannot label pull request 1001 of `meadow/skills`: GitHub returned 403"),
         "{}",
         output.stderr
     );
@@ -422,8 +422,7 @@ fn a_pull_request_with_many_cases_stays_within_the_limit() {
     stage.evaluate(&["--git-sha", &commit, "--replicates", "1", "-q", "--open-pr"]).expect(0);
     let body = &stage.github.pulls()[0].body;
     assert!(body.len() < 60_000, "{}", body.len());
-    let told =
-        "The table of the cases is too long for this page: it is in `leaderboard.json`, as `per_case`.";
+    let told = "The table of the cases is too long: it is in `leaderboard.json`, as `per_case`.";
     assert!(body.contains(told) && body.contains("632 of 632 cases"), "{body}");
 }
 

@@ -46,10 +46,7 @@ fn a_command_is_refused_in_our_container() {
     let refused = run(&[]);
     assert_eq!(refused.status.code(), Some(3));
     let message = String::from_utf8(refused.stderr).unwrap();
-    assert!(
-        message.contains("the suite wants to run a command") && message.contains("s.eval.yaml:5:"),
-        "{message}"
-    );
+    assert!(message.contains("the suite runs a command") && message.contains("s.eval.yaml:5:"), "{message}");
     assert!(!workspace.path("was-here").exists() && !workspace.path(".run-evals").exists());
     assert_eq!(run(&["--allow-commands"]).status.code(), Some(0));
     assert!(workspace.path("was-here").exists());
@@ -81,7 +78,7 @@ fn a_prompt_can_be_the_output_of_a_command() {
     assert_eq!(scores(&workspace), [("a".into(), "passed".into(), 0.9)]);
 }
 
-/// A suite with an assertion of a type that `.agentv` defines, and a `bun` that tells what it sees.
+/// A suite with an assertion of a type that `.agentv` defines, and a `bun` that prints what it sees.
 fn custom_type() -> crate::support::Workspace {
     let workspace = workspace("tests:\n  - id: a\n    input: x\n    assertions:\n      - { type: my-own }\n");
     workspace.write(".agentv/assertions/my-own.ts", "");
@@ -105,10 +102,7 @@ fn a_custom_assertion_is_a_command_of_the_suite() {
     let refused = run(&[], true);
     assert_eq!(refused.status.code(), Some(3));
     let message = String::from_utf8(refused.stderr).unwrap();
-    assert!(
-        message.contains("the suite wants to run a command") && message.contains("s.eval.yaml:5:"),
-        "{message}"
-    );
+    assert!(message.contains("the suite runs a command") && message.contains("s.eval.yaml:5:"), "{message}");
     assert!(!workspace.path("was-here").exists() && !workspace.path(".run-evals").exists());
 
     assert_eq!(run(&["--allow-commands"], true).status.code(), Some(0));
@@ -138,7 +132,7 @@ fn a_custom_assertion_comes_from_the_repository_of_the_suite() {
     };
     // The file is above the git root.
     let message = refused();
-    assert!(message.contains("there is no grader `my-own`"), "{message}");
+    assert!(message.contains("unknown grader `my-own`"), "{message}");
     // Nor does a link lead out.
     let outside = workspace.path(".agentv/assertions/my-own.ts");
     std::fs::create_dir_all(workspace.path("repo/.agentv/assertions")).unwrap();
@@ -158,6 +152,6 @@ fn a_custom_assertion_needs_bun() {
      5 |       - { type: my-own }
        |                 ^^^^^^
 
-    hint: install bun (https://bun.sh), or use a `code-grader` with a command of your own
+    hint: install bun (https://bun.sh), or use a `code-grader` with your own command
     ");
 }

@@ -79,20 +79,20 @@ fn contradictory_options_are_rejected_before_any_call() {
     insta::assert_snapshot!(refused(&["--baseline", "out"]), @r"
     error: `--output` is the baseline: it would be overwritten, and compared with itself
 
-    hint: name another `--output`; `--bless` moves a baseline
+    hint: choose another `--output`; `--bless` updates a baseline
     ");
     insta::assert_snapshot!(refused(&["--no-grade", "--agentv-run", "run"]), @r"
     error: `--agentv-run` needs scores
 
-    hint: leave `--no-grade` out: a row of AgentV has a score
+    hint: remove `--no-grade`: AgentV's rows need scores
     ");
     insta::assert_snapshot!(refused(&["--fail-on", "regression"]), @r"
     error: `--fail-on regression` needs a baseline
 
-    hint: name one with `--baseline`
+    hint: pass one with `--baseline`
     ");
     insta::assert_snapshot!(refused(&["--pr-comment"]), @r"
-    error: `--pr-comment` does not know the pull request
+    error: the pull request for `--pr-comment` is unknown
 
     hint: name it: `--repo <owner>/<name> --pr <number>`
     ");

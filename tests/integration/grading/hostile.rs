@@ -23,7 +23,11 @@ fn a_command_that_forks_and_hangs_is_killed_with_all_its_processes() {
     let output =
         workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--grader-timeout", "1s"]).expect(5);
     assert!(start.elapsed() < Duration::from_secs(15));
-    assert!(output.stdout.contains("the command did not end within 1 s, and was ended"), "{}", output.stdout);
+    assert!(
+        output.stdout.contains("the command did not finish within 1 s and was killed"),
+        "{}",
+        output.stdout
+    );
     assert_eq!(scores(&workspace), [("a".into(), "error".into(), 0.0)]);
     for file in ["child", "self"] {
         let pid = workspace.read(file);
@@ -51,7 +55,7 @@ fn a_command_with_endless_output_is_killed() {
     );
     let output = workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q"]).expect(5);
     assert!(
-        output.stdout.contains("the command printed more than 1024 KiB, and was ended"),
+        output.stdout.contains("the command printed more than 1024 KiB and was killed"),
         "{}",
         output.stdout
     );

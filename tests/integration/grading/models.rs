@@ -57,14 +57,14 @@ fn missing_grades_are_errors_and_a_resume_requests_only_those() {
     let args = ["eval", "s.eval.yaml", "--output", "out", "-q", "--batch-id", "b1"];
     let first = workspace.run(&args).expect(5);
     assert!(
-        first.stdout.contains("! b  not graded: llm-grader: the model that grades gave no answer"),
+        first.stdout.contains("! b  not graded: llm-grader: the grading model gave no answer"),
         "{}",
         first.stdout
     );
     assert_eq!(scores(&workspace)[1], ("b".into(), "error".into(), 0.0));
     // Now the other grade would fail: it must not be requested again.
-    let mended = "{\"id\":\"a/0\",\"status\":500,\"error\":\"down\"}\n{\"id\":\"b/0\",\"response\":\"{\\\"score\\\": 0.5}\"}\n";
-    workspace.write("g.jsonl", mended);
+    let fixed = "{\"id\":\"a/0\",\"status\":500,\"error\":\"down\"}\n{\"id\":\"b/0\",\"response\":\"{\\\"score\\\": 0.5}\"}\n";
+    workspace.write("g.jsonl", fixed);
     workspace.run(&args).expect(4);
     assert_eq!(
         scores(&workspace)[..2],

@@ -92,13 +92,13 @@ fn an_unknown_grader_is_never_a_pass() {
         workspace("tests:\n  - id: a\n    input: x\n    assertions:\n      - type: skill-trigger\n");
     let refused = workspace.run(&["eval", "s.eval.yaml", "--output", "out"]).expect(3);
     insta::assert_snapshot!(refused.stderr, @r"
-    error: there is no grader `skill-trigger`
+    error: unknown grader `skill-trigger`
       --> s.eval.yaml:5:15
        |
      5 |       - type: skill-trigger
        |               ^^^^^^^^^^^^^
 
-    hint: it looks at what an agent does, which only `agentv eval` runs; `--ignore-unknown-graders` leaves it out
+    hint: it checks an agent's actions, which only `agentv eval` supports; `--ignore-unknown-graders` skips it
     ");
     assert!(!workspace.path("out").exists() && !workspace.path(".run-evals").exists());
     workspace.run(&["eval", "s.eval.yaml", "--output", "out", "-q", "--ignore-unknown-graders"]).expect(5);

@@ -59,7 +59,7 @@ fn an_exchange_that_never_succeeds_calls_no_model_and_a_second_run_does() {
     workspace.dispatch(&["--batch-id", "rerun"]).expect(5);
     insta::assert_snapshot!(
         error_of(&workspace),
-        @"server: the token exchange with OpenAI failed: it answered 500 temporarily_unavailable: try again later"
+        @"server: the token exchange with OpenAI failed: it returned 500 temporarily_unavailable: try again later"
     );
     assert_eq!((vendors.counter("calls"), vendors.counter("exchanges")), (0, 10));
     // The re-run of the job is another process with the same batch.

@@ -76,7 +76,7 @@ fn a_check_of_the_targets_shows_the_identity() {
     let workspace = vendors.job();
     write_target(&workspace, &vendors.target("azure"));
     let output = workspace.run(&["doctor"]).expect(0);
-    let told = "Microsoft Entra accepts this job: subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, \
+    let told = "Microsoft Entra accepted this job: subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, \
                 audience `api://AzureADTokenExchange`, environment `run-evals`; its token lives 3600 s";
     assert!(output.stdout.replace('\n', " ").contains(told), "{}", output.stdout);
     workspace.run(&["doctor", "--offline"]).expect(0);

@@ -1,4 +1,4 @@
-//! What users read where a vendor refuses the job, and where there is no job.
+//! Messages if a vendor refuses the job, and outside of a job.
 
 use super::{dispatched, error_of, write_target};
 use crate::support::{MockVendors, Workspace};
@@ -14,11 +14,11 @@ fn a_wrong_subject_is_shown_with_what_to_change() {
         told.push(error_of(&workspace));
     }
     insta::assert_snapshot!(told.join("\n"), @r"
-    auth: OpenAI refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://api.openai.com/v1`: let the identity provider `idp_mock` map this subject to the service account `sa_mock`; it answered 403 access_denied: Subject
-    auth: Anthropic refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://api.anthropic.com`: let the federation rule `fdrl_mock` match this subject and audience; it answered 401 authentication_error: Subject
-    auth: Microsoft Entra refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `api://AzureADTokenExchange`: add a federated credential with exactly this subject and audience to the application `client-mock`; it answered 400 invalid_client: AADSTS700213: No matching federated identity record found. Subject
-    auth: AWS refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `sts.amazonaws.com`: let the trust policy of `arn:aws:iam::123456789012:role/run-evals` allow `sts:AssumeRoleWithWebIdentity` for this subject and audience; it answered 403 AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity Subject
-    auth: Google Cloud refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://iam.googleapis.com/projects/123/locations/global/workloadIdentityPools/github/providers/runner`: let the attribute condition of the workload identity provider accept this subject; it answered 401 unauthorized_client: Subject
+    auth: OpenAI refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://api.openai.com/v1`: let the identity provider `idp_mock` map this subject to the service account `sa_mock`; it returned 403 access_denied: Subject
+    auth: Anthropic refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://api.anthropic.com`: let the federation rule `fdrl_mock` match this subject and audience; it returned 401 authentication_error: Subject
+    auth: Microsoft Entra refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `api://AzureADTokenExchange`: add a federated credential with exactly this subject and audience to the application `client-mock`; it returned 400 invalid_client: AADSTS700213: No matching federated identity record found. Subject
+    auth: AWS refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `sts.amazonaws.com`: let the trust policy of `arn:aws:iam::123456789012:role/run-evals` allow `sts:AssumeRoleWithWebIdentity` for this subject and audience; it returned 403 AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity Subject
+    auth: Google Cloud refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://iam.googleapis.com/projects/123/locations/global/workloadIdentityPools/github/providers/runner`: let the attribute condition of the workload identity provider accept this subject; it returned 401 unauthorized_client: Subject
     ");
 }
 
@@ -27,7 +27,7 @@ fn a_reused_assertion_is_explained() {
     let vendors = MockVendors::start(&["--same-jwt", "--revoke-at", "2"]);
     let (workspace, output) = dispatched(&vendors, "anthropic", "max_concurrency: 2", 4);
     output.expect(5);
-    insta::assert_snapshot!(error_of(&workspace), @"auth: Anthropic refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://api.anthropic.com`: the assertion was used before, and each is valid once; run the job again; it answered 401 authentication_error: jti_reused");
+    insta::assert_snapshot!(error_of(&workspace), @"auth: Anthropic refused the identity of this job, subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, audience `https://api.anthropic.com`: the assertion was used before, and each is valid once; run the job again; it returned 401 authentication_error: jti_reused");
     assert_eq!(vendors.counter("ok"), 0);
 }
 

@@ -82,7 +82,7 @@ fn a_finished_inline_batch_is_collected_on_other_machines() {
     assert_snapshot!(told.stderr, @r"
     error: `acme/runner` has neither the batch `b1` nor its finished results
 
-    hint: a batch that travels inline or as an artifact can be collected before it is finished only where it was dispatched; wait for its run to end, and check the batch id and the target
+    hint: a batch that is handed over inline or as an artifact can be collected before it is finished only where it was dispatched; wait for its run to end, and check the batch id and the target
     ");
     stage.github.finished_run();
     collect_there(&other, &[]);
@@ -154,7 +154,7 @@ fn a_local_batch_is_not_replaced_by_another_batch() {
     here.run(&[&args[..], &["--output", "out"]].concat()).expect(0);
     let mine = here.read("out/responses.jsonl");
     let told = here.run(&["collect", "b1", "--target", "cloud", "--output", "out"]).expect(3);
-    assert!(told.stderr.contains("another batch has the id `b1` already"), "{}", told.stderr);
+    assert!(told.stderr.contains("another batch already has the id `b1`"), "{}", told.stderr);
     here.run(&["collect", "b1", "--output", "again"]).expect(0);
     assert_eq!(here.read("again/responses.jsonl"), mine);
 }

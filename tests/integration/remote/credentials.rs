@@ -74,7 +74,7 @@ fn a_server_with_its_own_certificate() {
     insta::assert_snapshot!(told, @r"
     error: cannot reach `[github]`: invalid peer certificate: UnknownIssuer
 
-    hint: a server with a certificate of your own needs `SSL_CERT_FILE=<file with the CA certificate>`
+    hint: a server with a private CA needs `SSL_CERT_FILE=<file with the CA certificate>`
     ");
     let stage = stage.env("SSL_CERT_FILE", &certificates);
     for handover in ["inline", "branch"] {

@@ -60,9 +60,9 @@ fn an_invalid_token() {
     let scene = Scene::new("wrong-token").env("GH_ENTERPRISE_TOKEN", "github_pat_wrong");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 1
-    error: cannot read the repository `acme/wrong-token`: GitHub answered 401: Bad credentials
+    error: cannot read the repository `acme/wrong-token`: GitHub returned 401: Bad credentials
 
-    hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server
+    hint: the token is wrong, expired or revoked: create a new one; on GitHub Enterprise Server it must be a token of that server
     ");
 }
 
@@ -72,7 +72,7 @@ fn a_missing_token_file() {
     exit 3
     error: cannot read the token file `gone`: No such file or directory (os error 2)
 
-    hint: `--token-file` names a file that holds nothing but the token
+    hint: `--token-file` takes a file that contains only the token
     ");
 }
 
@@ -82,9 +82,9 @@ fn an_inaccessible_repository() {
     scene.target("repo: acme/unseen");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: cannot read the repository `acme/unseen`: GitHub answered 404: Not Found
+    error: cannot read the repository `acme/unseen`: GitHub returned 404: Not Found
 
-    hint: check the name; GitHub also says this of what the token may not see: a fine-grained token needs access to `acme/unseen` with the repository permission `Metadata: read`
+    hint: check the name; GitHub also returns this for anything that the token may not see: a fine-grained token needs access to `acme/unseen` with the repository permission `Metadata: read`
     ");
 }
 
@@ -103,7 +103,7 @@ fn a_missing_workflow() {
     scene.target("workflow: evals.yml");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: cannot read the workflow `evals.yml` of `acme/no-workflow`: GitHub answered 404: Not Found
+    error: cannot read the workflow `evals.yml` of `acme/no-workflow`: GitHub returned 404: Not Found
 
     hint: the file `.github/workflows/evals.yml` must exist on the default branch of `acme/no-workflow` (copy `workflows/run-evals.yml` there), and the token must see the repository: a fine-grained token needs access to `acme/no-workflow` with the repository permission `Actions: read`
     ");
@@ -117,7 +117,7 @@ fn a_workflow_missing_on_the_ref() {
     scene.target("ref: old");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: there is no `.github/workflows/run-evals.yml` on `old` of `acme/not-on-ref`
+    error: `.github/workflows/run-evals.yml` not found on `old` of `acme/not-on-ref`
 
     hint: `old` must be a branch or a tag with the workflow on it; the default branch, `main`, needs it as well
     ");
@@ -129,7 +129,7 @@ fn a_missing_ref() {
     scene.target("ref: nowhere");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: there is no `.github/workflows/run-evals.yml` on `nowhere` of `acme/no-ref`
+    error: `.github/workflows/run-evals.yml` not found on `nowhere` of `acme/no-ref`
 
     hint: `nowhere` must be a branch or a tag with the workflow on it; the default branch, `main`, needs it as well
     ");
@@ -143,7 +143,7 @@ fn a_ref_that_is_a_commit() {
     scene.target(&format!("ref: {commit}"));
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
-    error: cannot start the workflow `run-evals.yml` of `acme/commit`: GitHub answered 422: No ref found for: [commit]
+    error: cannot start the workflow `run-evals.yml` of `acme/commit`: GitHub returned 422: No ref found for: [commit]
 
     hint: `ref` must be a branch or a tag of `acme/commit`; a commit's SHA is not accepted
     ");
@@ -201,7 +201,7 @@ fn a_workflow_with_further_required_inputs() {
     exit 3
     error: `.github/workflows/run-evals.yml` of `acme/more` requires inputs that run-evals does not send: `ticket`
 
-    hint: give them a `default`, or leave them out
+    hint: give them a `default`, or remove them
     ");
 }
 
@@ -226,7 +226,7 @@ fn an_archived_repository() {
     exit 3
     error: `acme/archived` is archived: no workflow runs there
 
-    hint: unarchive it in its settings, or name another `repo`
+    hint: unarchive it in its settings, or set another `repo`
     ");
 }
 
@@ -236,22 +236,22 @@ fn a_public_repository() {
     scene.put(WORKFLOW, workflow());
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: `acme/public` is public: everybody could read the answers on its branches
+    error: `acme/public` is public: everyone could read the answers on its branches
 
-    hint: make it private, keep the results off the branches with `results_artifact: true`, or say `--allow-public`
+    hint: make it private, keep the results off the branches with `results_artifact: true`, or pass `--allow-public`
     ");
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
-    error: `acme/public` is public: everybody could read the prompts and answers on its branches
+    error: `acme/public` is public: everyone could read the prompts and answers on its branches
 
-    hint: make it private, hand the batch over in another way with `--handover` and keep the results off the branches with `results_artifact: true`, or say `--allow-public`
+    hint: make it private, choose another hand-over with `--handover` and keep the results off the branches with `results_artifact: true`, or pass `--allow-public`
     ");
     scene.target("results_artifact: true");
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
-    error: `acme/public` is public: everybody could read the prompts on its branches
+    error: `acme/public` is public: everyone could read the prompts on its branches
 
-    hint: make it private, hand the batch over in another way with `--handover`, or say `--allow-public`
+    hint: make it private, choose another hand-over with `--handover`, or pass `--allow-public`
     ");
 }
 
@@ -260,13 +260,13 @@ fn a_token_without_permission_to_start_runs() {
     let scene = permitted("no-actions", &[("actions", "read"), ("contents", "write")]);
     assert_snapshot!(scene.refused(&[]), @r"
     exit 1
-    error: cannot start the workflow `run-evals.yml` of `acme/no-actions`: GitHub answered 403: Resource not accessible by personal access token
+    error: cannot start the workflow `run-evals.yml` of `acme/no-actions`: GitHub returned 403: Resource not accessible by personal access token
 
     hint: a fine-grained token needs access to `acme/no-actions` with the repository permission `actions=write`
     ");
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 1
-    error: cannot start the workflow `run-evals.yml` of `acme/no-actions`: GitHub answered 403: Resource not accessible by personal access token
+    error: cannot start the workflow `run-evals.yml` of `acme/no-actions`: GitHub returned 403: Resource not accessible by personal access token
 
     hint: a fine-grained token needs access to `acme/no-actions` with the repository permission `actions=write`
     ");
@@ -276,7 +276,7 @@ fn a_token_without_permission_to_start_runs() {
 fn a_token_without_permission_to_read_workflows() {
     assert_snapshot!(permitted("nothing", &[("contents", "write")]).refused(&[]), @r"
     exit 1
-    error: cannot read the workflow `run-evals.yml` of `acme/nothing`: GitHub answered 403: Resource not accessible by personal access token
+    error: cannot read the workflow `run-evals.yml` of `acme/nothing`: GitHub returned 403: Resource not accessible by personal access token
 
     hint: a fine-grained token needs access to `acme/nothing` with the repository permission `actions=read`
     ");
@@ -287,7 +287,7 @@ fn a_token_without_permission_to_push() {
     let scene = permitted("no-push", &[("actions", "write"), ("contents", "read")]);
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 1
-    error: the token may not do this with git at `http://[github]/acme/no-push.git`
+    error: the token lacks permission for git at `http://[github]/acme/no-push.git`
 
     hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
     ");
@@ -297,7 +297,7 @@ fn a_token_without_permission_to_push() {
 fn a_token_without_permission_to_read() {
     assert_snapshot!(permitted("no-contents", &[("actions", "write")]).refused(&[]), @r"
     exit 1
-    error: cannot read `.github/workflows/run-evals.yml` of `acme/no-contents`: GitHub answered 403: Resource not accessible by personal access token
+    error: cannot read `.github/workflows/run-evals.yml` of `acme/no-contents`: GitHub returned 403: Resource not accessible by personal access token
 
     hint: a fine-grained token needs access to `acme/no-contents` with the repository permission `contents=read`
     ");
@@ -315,7 +315,7 @@ fn a_batch_that_does_not_fit_inline() {
     exit 2
     error: the batch has [many] characters, more than the 60000 that fit inline
 
-    hint: use `--handover branch`, or leave the choice to `auto`
+    hint: use `--handover branch` or `--handover auto`
     ");
 }
 
@@ -323,9 +323,9 @@ fn a_batch_that_does_not_fit_inline() {
 fn an_artifact_from_a_laptop() {
     assert_snapshot!(Scene::new("laptop").refused(&["--handover", "artifact"]), @r"
     exit 2
-    error: artifacts can be made only by a step of a workflow on github.com that uses the action
+    error: artifacts can be uploaded only by a step of a workflow on github.com that uses the action
 
-    hint: use `--handover branch`, or leave the choice to `auto`
+    hint: use `--handover branch` or `--handover auto`
     ");
 }
 
@@ -334,21 +334,21 @@ fn an_unknown_batch() {
     let scene = Scene::new("unknown");
     assert_snapshot!(scene.fails(&["dispatch", "--resume", "b7"]), @r"
     exit 3
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path
     ");
     assert_snapshot!(scene.fails(&["collect", "b7"]), @r"
     exit 3
-    error: there is no exchange at `.run-evals/exchange.git`
+    error: no exchange at `.run-evals/exchange.git`
 
-    hint: `run-evals eval` and `run-evals dispatch` make it; `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    hint: `run-evals eval` and `run-evals dispatch` create one; `--exchange` sets another path; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(scene.fails(&["collect", "b7", "--target", "cloud"]), @r"
     exit 3
     error: `acme/unknown` has neither the batch `b7` nor its finished results
 
-    hint: a batch that travels inline or as an artifact can be collected before it is finished only where it was dispatched; wait for its run to end, and check the batch id and the target
+    hint: a batch that is handed over inline or as an artifact can be collected before it is finished only where it was dispatched; wait for its run to end, and check the batch id and the target
     ");
     assert_snapshot!(scene.fails(&["dispatch", "--resume", "b7"]), @r"
     exit 3
@@ -358,9 +358,9 @@ fn an_unknown_batch() {
     ");
     assert_snapshot!(scene.fails(&["collect", "b7"]), @r"
     exit 3
-    error: there is no batch `b7` in the exchange `.run-evals/exchange.git`
+    error: no batch `b7` in the exchange `.run-evals/exchange.git`
 
-    hint: it has no batch at all: `--exchange` names another path; `--target NAME` finds a batch that another machine dispatched
+    hint: it has no batches: `--exchange` sets another path; `--target NAME` finds a batch that another machine dispatched
     ");
     assert_snapshot!(scene.fails(&["collect", "b7", "--target", "clowd"]), @r"
     exit 3
@@ -379,9 +379,9 @@ fn an_id_of_another_batch() {
     // Locally, where its results are.
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
-    error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+    error: another batch already has the id `b1`: its digest is [sha256], the new one's is [sha256]
 
-    hint: choose another `--batch-id`, or leave it out to get a new one
+    hint: choose another `--batch-id`, or omit it to get a new one
     ");
     // On GitHub, from a machine without a record of it.
     let elsewhere = ["--exchange", "other.git"];
@@ -401,15 +401,15 @@ fn an_id_of_another_batch_without_results() {
     scene.workspace.write_requests(3);
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
-    error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+    error: another batch already has the id `b1`: its digest is [sha256], the new one's is [sha256]
 
-    hint: choose another `--batch-id`, or leave it out to get a new one
+    hint: choose another `--batch-id`, or omit it to get a new one
     ");
     assert_snapshot!(scene.refused(&["--handover", "branch", "--exchange", "other.git"]), @r"
     exit 3
-    error: another batch has the id `b1` already: its digest is [sha256], the new one's is [sha256]
+    error: another batch already has the id `b1`: its digest is [sha256], the new one's is [sha256]
 
-    hint: choose another `--batch-id`, or leave it out to get a new one
+    hint: choose another `--batch-id`, or omit it to get a new one
     ");
 }
 
@@ -494,13 +494,13 @@ fn an_unusable_app() {
     exit 2
     error: `--app-id` needs the App's private key
 
-    hint: name its file with `--app-key-file`, or put the key into the variable `RUN_EVALS_APP_KEY`
+    hint: pass its file with `--app-key-file`, or set `RUN_EVALS_APP_KEY`
     ");
     assert_snapshot!(with(&["--app-id", "71", "--app-key-file", "gone.pem"]), @r"
     exit 3
     error: cannot read the App's private key `gone.pem`: No such file or directory (os error 2)
 
-    hint: `--app-key-file` names the `.pem` file that GitHub made for the App
+    hint: `--app-key-file` takes the `.pem` file that GitHub generated for the App
     ");
     assert_snapshot!(with(&["--app-id", "71", "--app-key-file", "no.pem"]), @r"
     exit 3
@@ -517,14 +517,14 @@ fn an_unusable_app() {
     // Another App's key.
     assert_snapshot!(with(&["--app-id", "71", "--app-key-file", "72.pem"]), @r"
     exit 1
-    error: cannot find the installation of the GitHub App 71 in `acme/app`: GitHub answered 401: A JSON web token could not be decoded
+    error: cannot find the installation of the GitHub App 71 in `acme/app`: GitHub returned 401: A JSON web token could not be decoded
 
     hint: check that `--app-id` and the key belong to the same GitHub App, and that this machine's clock is right
     ");
     // Not installed.
     assert_snapshot!(with(&["--app-id", "72", "--app-key-file", "72.pem"]), @r"
     exit 3
-    error: cannot find the installation of the GitHub App 72 in `acme/app`: GitHub answered 404: Not Found
+    error: cannot find the installation of the GitHub App 72 in `acme/app`: GitHub returned 404: Not Found
 
     hint: install the GitHub App on `acme/app`: its settings, Install App, choose the repository
     ");

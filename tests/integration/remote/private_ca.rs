@@ -85,7 +85,7 @@ fn the_ca_of_the_step_serves_the_models_too() {
 }
 
 #[test]
-fn certificates_that_cannot_be_used_are_told_before_a_call() {
+fn unusable_certificates_are_reported_before_a_call() {
     let stage = stage(|_| "hello".to_owned());
     stage.dispatch(&["--handover", "inline"]).expect(5);
     let log = log(&stage);
@@ -185,7 +185,7 @@ fn run_names_a_ca_file() {
     insta::assert_snapshot!(run(&["--ca-file", "ca.pem"]).expect(3).stderr, @r"
     error: cannot read the CA file `ca.pem`: No such file or directory (os error 2)
 
-    hint: `--ca-file` names a file; in a step without a checkout, put the certificates into the variable `RUN_EVALS_CA`
+    hint: in a step without a checkout, put the certificates into the variable `RUN_EVALS_CA`
     ");
     workspace.write("ca.pem", "no certificate");
     insta::assert_snapshot!(run(&["--ca-file", "ca.pem"]).expect(3).stderr, @r"

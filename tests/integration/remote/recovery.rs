@@ -132,7 +132,7 @@ fn rows_rejected_by_secret_scanning_become_artifacts() {
     assert!(!run.artifacts.is_empty());
     let told = &run.jobs[0].annotations;
     assert!(
-        told.iter().any(|(level, text)| level == "failure" && text.contains("refuses the results branch")),
+        told.iter().any(|(level, text)| level == "failure" && text.contains("rejected the results branch")),
         "{told:?}"
     );
 }

@@ -22,10 +22,10 @@ fn a_runner_repository_without_targets() {
     batch `b1` runs in one job: http://[github]/acme/no-targets/actions/runs/[run]
     the run ended with `failure`: http://[github]/acme/no-targets/actions/runs/[run]
     job `shard 0`, step `Run agentv/run-evals@v1`: failure
-      | error: there is no `targets.yaml` on the default branch of `acme/no-targets`
+      | error: `targets.yaml` not found on the default branch of `acme/no-targets`
       | hint: add one with the models that batches may use; keys in it are references such as `${{ OPENAI_API_KEY }}`
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }
 
@@ -38,11 +38,11 @@ fn a_target_missing_in_the_runner() {
     batch `b1` runs in one job: http://[github]/acme/no-target/actions/runs/[run]
     the run ended with `failure`: http://[github]/acme/no-target/actions/runs/[run]
     job `shard 0`, step `Run agentv/run-evals@v1`: failure
-      | no `.run-evals.yml`: nothing but the targets limits this run
+      | no `.run-evals.yml`: only the targets limits this run
       | error: `acme/no-target` has no target `gpt` in its `targets.yaml`
-      | hint: let `target` of the dispatcher's target name one of these: `llm`
+      | hint: set `target` of the dispatcher's target to one of these: `llm`
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }
 
@@ -58,7 +58,7 @@ fn a_key_missing_in_the_runner() {
     batch `b1` runs in one job: http://[github]/acme/no-key/actions/runs/[run]
     the run ended with `failure`: http://[github]/acme/no-key/actions/runs/[run]
     job `shard 0`, step `Run agentv/run-evals@v1`: failure
-      | no `.run-evals.yml`: nothing but the targets limits this run
+      | no `.run-evals.yml`: only the targets limits this run
       | error: target `llm`: `api_key` needs the environment variable `OTHER_API_KEY`, which is not set
       |   --> acme/no-key: targets.yaml:5:14
       |    |
@@ -66,7 +66,7 @@ fn a_key_missing_in_the_runner() {
       |    |              ^^^^^^^^^^^^^^^^^^^^
       | hint: `gh secret set OTHER_API_KEY --env run-evals -R acme/no-key`, and in the `env:` of the workflow's step: `OTHER_API_KEY: ${{ secrets.OTHER_API_KEY }}`; a workflow that calls `runner.yml` passes it by name in `secrets:`
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }
 
@@ -86,7 +86,7 @@ fn a_caller_of_the_reusable_workflow_that_passes_no_secret() {
     batch `b1` runs in one job: http://[github]/acme/no-secrets/actions/runs/[run]
     the run ended with `failure`: http://[github]/acme/no-secrets/actions/runs/[run]
     job `run / shard 0`, step `Run agentv/run-evals@v1`: failure
-      | no `.run-evals.yml`: nothing but the targets limits this run
+      | no `.run-evals.yml`: only the targets limits this run
       | error: target `llm`: `api_key` needs the environment variable `OPENAI_API_KEY`, which is not set
       |   --> acme/no-secrets: targets.yaml:5:14
       |    |
@@ -94,7 +94,7 @@ fn a_caller_of_the_reusable_workflow_that_passes_no_secret() {
       |    |              ^^^^^^^^^^^^^^^^^^^^^
       | hint: `gh secret set OPENAI_API_KEY --env run-evals -R acme/no-secrets`, and in the `env:` of the workflow's step: `OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}`; a workflow that calls `runner.yml` passes it by name in `secrets:`
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }
 
@@ -108,7 +108,7 @@ fn a_sender_that_is_not_allowed() {
       | error: `dispatcher` may not start runs here
       | hint: `allowed_senders` in `.run-evals.yml` of the runner repository allows `alice`
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }
 
@@ -122,7 +122,7 @@ fn a_target_that_is_not_allowed() {
       | error: the target `llm` may not be used by batches
       | hint: `allowed_targets` in `.run-evals.yml` of the runner repository allows `small`
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }
 
@@ -136,7 +136,7 @@ fn a_model_that_is_not_allowed() {
       | error: the model `mock-model` may not be used by batches
       | hint: `allowed_models` in `.run-evals.yml` of the runner repository allows `gpt-6-luna`
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }
 
@@ -150,7 +150,7 @@ fn more_requests_than_allowed() {
       | error: the batch has 2 requests, and 1 are allowed
       | hint: split it, or raise `max_requests` in `.run-evals.yml` of the runner repository
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }
 
@@ -164,7 +164,7 @@ fn a_budget_without_a_price() {
       | error: `max_budget_usd` of the policy needs a `price` in target `llm`
       | hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target in the runner repository
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }
 
@@ -182,6 +182,6 @@ fn an_unreadable_policy() {
       |    | ^^^^^^^^^^^^^^
       | hint: did you mean `allowed_senders`?
       | ##[error]Docker run failed with exit code 3
-    to call what is missing: `run-evals dispatch --resume b1`
+    to call the missing requests: `run-evals dispatch --resume b1`
     ");
 }

@@ -25,7 +25,7 @@ fn an_inline_batch_gets_its_answers() {
     assert!(files.contains("results/manifest.json"), "{files}");
     assert!(files.contains("results/shard-000/0001.jsonl"), "{files}");
     assert!(files.lines().any(|file| file == "README.md"), "{files}");
-    // GitHub attributes commits by the address: nobody can own this one.
+    // GitHub attributes commits by address: no account can own this one.
     let who = stage.github.git(REPO, &["log", "--format=%an <%ae> %cn <%ce>", "eval-results/b1"]);
     let nobody = "run-evals <run-evals@run-evals.invalid>";
     assert!(who.lines().all(|line| line == format!("{nobody} {nobody}")), "{who}");

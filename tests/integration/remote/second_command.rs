@@ -156,5 +156,5 @@ fn an_exhausted_rate_limit_is_awaited_and_reported_once() {
     // The answers still arrive: git has no such limit.
     let output = stage.dispatch(&[]).expect(0);
     assert_eq!(stage.github.struck(limit), 1, "{}", output.stderr);
-    assert!(output.stderr.contains("looking again then"), "{}", output.stderr);
+    assert!(output.stderr.contains("retrying then"), "{}", output.stderr);
 }

@@ -41,7 +41,7 @@ fn interrupted(output: &Output, since: Instant) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(5), "{text}");
     assert!(since.elapsed() < SOON, "{:?}: {text}", since.elapsed());
-    assert!(text.contains("hint: `run-evals collect b1` collects what it answers"), "{text}");
+    assert!(text.contains("hint: `run-evals collect b1` collects its responses"), "{text}");
     text
 }
 
@@ -60,7 +60,7 @@ fn a_timeout_while_the_run_is_queued() {
     stage.github.fault(What::SlowQueue { seconds: 6.0 });
     stage.target("timeout: 2s");
     let output = stage.dispatch(&[]).expect(5);
-    let expected = "the workflow run continues after 2 s; `run-evals collect b1` collects what it answers\n";
+    let expected = "the workflow run continues after 2 s; `run-evals collect b1` collects its responses\n";
     assert!(output.stderr.ends_with(expected), "{}", output.stderr);
     let rows = stage.workspace.rows("out/responses.jsonl");
     assert!(rows.len() == REQUESTS && rows.iter().all(|row| row["error"]["kind"] == "not_run"), "{rows:?}");
@@ -72,7 +72,7 @@ fn a_timeout_while_the_run_is_in_progress() {
     let stage = slow("5000");
     stage.target("timeout: 3s");
     let output = stage.dispatch(&["--exchange", "other.git"]).expect(5);
-    let expected = "the workflow run continues after 3 s; `run-evals collect b1 --exchange other.git` collects what it answers\n";
+    let expected = "the workflow run continues after 3 s; `run-evals collect b1 --exchange other.git` collects its responses\n";
     assert!(output.stderr.ends_with(expected), "{}", output.stderr);
     std::fs::create_dir_all(stage.workspace.path(".run-evals")).unwrap();
     std::fs::rename(stage.workspace.path("other.git"), stage.workspace.path(".run-evals/exchange.git"))
@@ -144,10 +144,7 @@ fn a_second_interrupt_cancels_the_run() {
     std::thread::sleep(Duration::from_millis(500));
     signal(&child, Signal::SIGINT);
     let text = interrupted(&child.wait_with_output().unwrap(), start);
-    assert!(
-        text.contains("error: interrupted: the run is cancelled, what it has answered is kept\n"),
-        "{text}"
-    );
+    assert!(text.contains("error: interrupted: the run is cancelled, its responses are kept\n"), "{text}");
     let cancels = stage.github.requests();
     let cancels: Vec<u16> = cancels.iter().filter(|r| r.route == CANCEL).map(|r| r.status).collect();
     assert_eq!(cancels, [202]);
@@ -165,7 +162,7 @@ fn waiting_for_a_run_survives_an_outage() {
     let outage = stage.github.add_fault(&Fault { what, times: Some(3), skip: 1 });
     let output = stage.dispatch(&[]).expect(0);
     assert_eq!(stage.github.struck(outage), 3);
-    assert!(output.stderr.contains("GitHub answered 502; trying again in "), "{}", output.stderr);
+    assert!(output.stderr.contains("GitHub returned 502; trying again in "), "{}", output.stderr);
     stage.all_answered(REQUESTS);
     assert_eq!(stage.starts(), 1);
 }

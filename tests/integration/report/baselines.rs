@@ -80,7 +80,7 @@ fn a_baseline_can_be_a_directory_a_run_or_a_commit() {
     insta::assert_snapshot!(run.stderr, @r"
     error: `--bless` cannot move `20260101-000000-00000000`: it is a run
 
-    hint: bless a directory of its own
+    hint: bless a separate directory
     ");
     let commit = workspace.run(&["report", "now", "--baseline", "main:before", "--bless"]).expect(2);
     insta::assert_snapshot!(commit.stderr, @r"
@@ -118,7 +118,7 @@ fn a_missing_baseline_is_reported_with_the_legal_forms() {
     hint: `<ref>` must be known here (`git fetch` brings it) and `<folder>`, from the root of the repository, must have a `scores.jsonl`; a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
     ");
     insta::assert_snapshot!(told(&["--baseline", "now/scores.jsonl"], 3), @r"
-    error: the baseline `now/scores.jsonl` is no directory
+    error: the baseline `now/scores.jsonl` is not a directory
 
     hint: a baseline is a results directory, the id of a run in `.run-evals/results`, or `<ref>` or `<ref>:<folder>` of this git repository; `--bless` makes a directory
     ");
@@ -148,7 +148,7 @@ fn only_bless_updates_a_baseline() {
     let blessed = workspace.run(&["report", "now", "--baseline", "before", "--bless"]).expect(0);
     assert!(
         blessed.stdout.contains("worse than the baseline"),
-        "what is accepted is told: {}",
+        "what is accepted is reported: {}",
         blessed.stdout
     );
     assert_eq!(blessed.stderr, "the baseline is now these results: before\n");
@@ -175,16 +175,16 @@ fn bless_refuses_to_lose_results() {
         assert!(workspace.tree() == tree, "something has changed");
         stderr
     };
-    insta::assert_snapshot!(told("now", "before", 5), @"error: the baseline stays as it is: 1 of 1 requests can be retried");
+    insta::assert_snapshot!(told("now", "before", 5), @"error: the baseline was not changed: 1 of 1 requests can be retried");
     insta::assert_snapshot!(told("planets", "planets", 2), @r"
-    error: `planets` are these results themselves
+    error: `planets` is the results directory itself
 
-    hint: name another directory as the baseline
+    hint: choose another directory for the baseline
     ");
     insta::assert_snapshot!(told("planets", "mixed", 3), @r"
     error: no results: `mixed` has no `responses.jsonl`
 
-    hint: name the directory that `eval` printed, or the one given to `--output`
+    hint: pass the directory that `eval` printed, or the one given to `--output`
     ");
     many(2, 0).write(&workspace, "mixed");
     let tree = workspace.tree();
@@ -193,9 +193,9 @@ fn bless_refuses_to_lose_results() {
         .expect(2);
     assert!(workspace.tree() == tree);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `mixed` has `README.md`, which is no part of a baseline
+    error: `mixed` has `README.md`, which is not part of a baseline
 
-    hint: `--bless` replaces the whole directory: give the baseline one of its own
+    hint: `--bless` replaces the whole directory: give the baseline a separate one
     ");
 }
 

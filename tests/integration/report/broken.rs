@@ -18,19 +18,19 @@ fn unreadable_results_are_reported_with_file_and_line() {
     error: invalid row: missing field `test_id`
       --> now/scores.jsonl:13:10
 
-    hint: `eval` writes this file, one JSON object a line: run it again
+    hint: `eval` writes this file, one JSON object per line: run it again
     ");
     insta::assert_snapshot!(told(&good.replacen("\"score\":1.0", "\"score\":7.5", 1)), @r"
     error: invalid row: `score` is 7.5, expected 0 to 1
       --> now/scores.jsonl:1
 
-    hint: `eval` writes this file, one JSON object a line: run it again
+    hint: `eval` writes this file, one JSON object per line: run it again
     ");
     insta::assert_snapshot!(told("{\"id\":\"\\u001b[2J\\n::error::x\",\"test_id\":7}\n"), @r"
     error: invalid row: invalid type: integer `7`, expected a string
       --> now/scores.jsonl:1:41
 
-    hint: `eval` writes this file, one JSON object a line: run it again
+    hint: `eval` writes this file, one JSON object per line: run it again
     ");
     let output = workspace.run(&["report", "nowhere"]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
@@ -44,7 +44,7 @@ fn unreadable_results_are_reported_with_file_and_line() {
     error: `summary.json` cannot be read: EOF while parsing an object at line 1 column 1
       --> now/summary.json:1:1
 
-    hint: `eval` writes it: run it again, or take the file away
+    hint: `eval` writes it: run it again, or remove the file
     ");
 }
 
@@ -64,7 +64,7 @@ fn options_out_of_range_are_reported() {
     For more information, try '--help'.
     ");
     insta::assert_snapshot!(told(&["--pr-comment"]), @r"
-    error: `--pr-comment` does not know the pull request
+    error: the pull request for `--pr-comment` is unknown
 
     hint: name it: `--repo <owner>/<name> --pr <number>`
     ");

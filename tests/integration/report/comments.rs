@@ -126,7 +126,7 @@ fn a_missing_permission_to_comment_is_explained_after_the_verdict() {
         told.stdout
     );
     insta::assert_snapshot!(told.stderr, @r"
-    error: cannot comment on pull request 7 of `acme/app`: GitHub answered 403: Resource not accessible by personal access token
+    error: cannot comment on pull request 7 of `acme/app`: GitHub returned 403: Resource not accessible by personal access token
 
     hint: a fine-grained token needs access to `acme/app` with the repository permission `pull_requests=write`
     ");
@@ -144,8 +144,8 @@ fn a_missing_permission_to_comment_is_explained_after_the_verdict() {
         .output()
         .unwrap();
     insta::assert_snapshot!(String::from_utf8(missing.stderr).unwrap(), @r"
-    error: cannot comment on pull request 12 of `acme/app`: GitHub answered 404: Not Found
+    error: cannot comment on pull request 12 of `acme/app`: GitHub returned 404: Not Found
 
-    hint: check `--repo` and `--pr`; GitHub also says this of what the token may not see: a fine-grained token needs access to `acme/app` with the repository permission `Pull requests: write`
+    hint: check `--repo` and `--pr`; GitHub also returns this for anything that the token may not see: a fine-grained token needs access to `acme/app` with the repository permission `Pull requests: write`
     ");
 }

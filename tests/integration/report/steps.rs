@@ -52,8 +52,7 @@ fn a_truncated_summary_says_what_is_left_out() {
     workspace.run(&["report", "now"]).expect(4);
     let summary = workspace.read("GITHUB_STEP_SUMMARY");
     assert!((600 << 10..1 << 20).contains(&summary.len()), "{}", summary.len());
-    let last =
-        "more tests that did not pass are left out here: this text has at most 700 KiB.\n\n</details>\n";
+    let last = "more tests that did not pass are left out: the limit is 700 KiB.\n\n</details>\n";
     assert!(summary.ends_with(last), "{}", &summary[summary.len() - 300..]);
 }
 

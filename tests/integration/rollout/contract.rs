@@ -142,7 +142,7 @@ fn without_a_key_the_endpoint_rejects_and_no_call_is_made() {
     let run = only(&stage);
     assert_eq!((run.conclusion.as_deref(), exit_code(&run)), (Some("failure"), Some(1)));
     let log = &run.jobs[0].log;
-    assert!(log.contains("there is no key") && log.contains("does not accept the key: 401"), "{log}");
+    assert!(log.contains("no key:") && log.contains("does not accept the key: 401"), "{log}");
     assert_eq!(stage.calls(), 0);
 }
 
@@ -173,7 +173,7 @@ fn a_missing_row_is_reported() {
     assert_eq!(stage.gateway.code("r1"), Some(5));
     assert_eq!(
         stage.gateway.message("r1"),
-        "there is no row `3` in `rollouts/rows.jsonl`: it has 3 rows, and none with this id"
+        "row `3` not found in `rollouts/rows.jsonl`: none of its 3 rows has this id"
     );
     assert_eq!(stage.calls(), 0);
 }
@@ -254,7 +254,7 @@ fn the_same_rollout_is_not_called_twice() {
         ["success", "cancelled", "cancelled", "success"],
         "one runs, the last of those that wait follows"
     );
-    assert!(runs[3].jobs[0].log.contains("finished before; nothing was called"), "{}", runs[3].jobs[0].log);
+    assert!(runs[3].jobs[0].log.contains("finished before; no call was made"), "{}", runs[3].jobs[0].log);
     assert_eq!((stage.calls(), stage.gateway.traces("r1").len()), (2, 2), "two turns, once");
 }
 
@@ -336,7 +336,7 @@ print(json.load(urllib.request.urlopen(request))["choices"][0]["message"]["conte
     assert_eq!(stage.gateway.message("r2"), "the command ended with exit code 1: no primes today");
     assert_eq!(
         stage.gateway.message("r3"),
-        "the command ended well, but the tracing endpoint has recorded no call of it"
+        "the command succeeded, but the tracing endpoint recorded no call"
     );
     assert!(
         of("r2").jobs[0].annotations.iter().all(|(_, text)| text != "an order"),

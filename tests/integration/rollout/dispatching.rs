@@ -77,7 +77,7 @@ fn a_batch_with_bad_rows_keeps_them_with_their_reasons() {
     stage.client.write("rows.jsonl", format!("{rows}{odd}"));
     let output = stage.dispatch(&["--batch"]).expect(5);
     assert!(
-        output.stderr.contains("row `missing` failed with status 5: there is no row `missing`"),
+        output.stderr.contains("row `missing` failed with status 5: row `missing` not found"),
         "{}",
         output.stderr
     );
@@ -144,7 +144,7 @@ fn a_row_that_did_not_run_is_dispatched_again() {
     stage.github.fault(What::StartupFailure);
     let output = stage.dispatch(&[]).expect(0);
     assert!(
-        output.stderr.contains("its run ended as `startup_failure` before it began; it is dispatched again"),
+        output.stderr.contains("its run ended as `startup_failure` before it started; dispatching it again"),
         "{}",
         output.stderr
     );
@@ -160,7 +160,7 @@ fn a_row_that_never_runs_is_kept_with_its_reason() {
     let rows = stage.client.rows("out.jsonl");
     assert_eq!(
         (code(&rows[0]), said(&rows[0]).as_str()),
-        (13, "the workflow run ended as `startup_failure` before it began")
+        (13, "the workflow run ended as `startup_failure` before it started")
     );
     assert_eq!(stage.github.runs().len(), 3, "and not more than three times");
     // The next command retries it with the same id.
@@ -249,9 +249,9 @@ fn mistakes_are_reported_before_anything_is_started() {
     );
     let with_ids = format!("{url}/rollout_id/a");
     insta::assert_snapshot!(told(&[&base[..], &["--model", "m", "--model-base-url", &with_ids]].concat(), 3), @r"
-    error: `model_base_url` has ids in it
+    error: `model_base_url` contains ids
 
-    hint: name the base of the tracing endpoint alone, such as `https://traces.example.com`
+    hint: give only the base of the tracing endpoint, such as `https://traces.example.com`
     ");
     insta::assert_snapshot!(told(&[&base[..], &["--model-base-url", &url, "--completion-params", "{model: m}"]].concat(), 2), @r#"
     error: `--completion-params` is not a JSON object: key must be a string at line 1 column 2
@@ -263,7 +263,7 @@ fn mistakes_are_reported_before_anything_is_started() {
     insta::assert_snapshot!(told(&["rollout", "dispatch", "other.jsonl", "--target", "cloud", "--model", "m", "--model-base-url", &url, "--output", "out.jsonl"], 3), @r"
     error: `out.jsonl` belongs to other rows
 
-    hint: name another `--output`, or delete it and `out.jsonl.journal`
+    hint: choose another `--output`, or delete it and `out.jsonl.journal`
     ");
     assert_eq!(stage.github.calls_of(DISPATCHES), 3);
 }

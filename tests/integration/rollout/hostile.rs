@@ -457,9 +457,9 @@ fn nested_fields_outside_the_closed_list_do_not_reach_the_upstream() {
     `max_completion_tokens` must be a whole number from 0 to 2147483647
     `max_tokens` must be a whole number from 0 to 2147483647
     `top_k` must be a whole number from -1 to 2147483647
-    `user` must be a text, a number or a boolean
+    `user` must be a string, a number or a boolean
     `response_format.base_url` is not accepted; legal there: `type`, `json_schema`, `schema`, `grammar`
-    `stop[0]` must be a text, a number or a boolean
+    `stop[0]` must be a string, a number or a boolean
     ");
 
     let mut body = question();

@@ -173,7 +173,7 @@ fn the_owners_limits_apply_to_rollouts() {
     let told = refused("r5", "max_requests: 1", stage.inputs("r5", "apples"));
     assert!(told.contains("the rollouts of this run make 2 calls, and 1 are allowed"), "two turns: {told}");
     let told = refused("r6", "max_budget_usd: 1", stage.inputs("r6", "france"));
-    assert!(told.contains("`max_budget_usd` of the policy cannot be kept for rollouts"), "{told}");
+    assert!(told.contains("`max_budget_usd` of the policy cannot be enforced for rollouts"), "{told}");
 
     // Rollouts within the limits run.
     limit(&stage, "allowed_models: [mock-*]\nmax_requests: 2");

@@ -43,7 +43,10 @@ fn a_worker_of_the_published_shape_serves_our_client() {
         );
     }
     // There is no row 3: the worker ends with an error, and reports nothing.
-    assert_eq!((code(&rows[2]), said(&rows[2])), (13, "the workflow run ended as `failure` before it began"));
+    assert_eq!(
+        (code(&rows[2]), said(&rows[2])),
+        (13, "the workflow run ended as `failure` before it started")
+    );
     let runs = stage.github.runs();
     let run = runs.iter().find(|run| run.inputs["metadata"].contains(r#""row_id":"0""#)).unwrap();
     let ids: Value = serde_json::from_str(&run.inputs["metadata"]).unwrap();
@@ -78,7 +81,7 @@ fn add_tool() -> Value {
     json!({"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}})
 }
 
-/// A model that calls the tool once, and then says what came of it.
+/// A model that calls the tool once, and then reports its result.
 fn calculator() -> Host {
     Host::start_reading(|_, body| {
         let is_result = body.contains(r#""role":"tool""#);
@@ -122,7 +125,7 @@ fn tools_of_a_row_are_offered_and_recorded() {
     assert_eq!(sent.len(), 3);
     assert!(sent.iter().all(|body| body["tools"] == json!([add_tool()])), "{sent:#?}");
     let asked = json!({"role": "user", "content": "What is 1 + 2?", "name": "ann"});
-    assert_eq!(sent[0]["messages"], json!([asked]), "a weight is no part of a message");
+    assert_eq!(sent[0]["messages"], json!([asked]), "a weight is not part of a message");
     let goes_on = sent.iter().find(|body| body["messages"].as_array().unwrap().len() == 3).unwrap();
     assert_eq!(goes_on["messages"][2], result);
 

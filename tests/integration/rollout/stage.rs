@@ -307,8 +307,8 @@ impl Stage {
             })
             .collect();
         for key in [GATEWAY_TOKEN, MODEL_KEY] {
-            assert!(!logs.contains(key), "a key stands in a log: {logs}");
-            assert!(!self.gateway.files().contains(key), "a key stands in a trace");
+            assert!(!logs.contains(key), "a key is in a log: {logs}");
+            assert!(!self.gateway.files().contains(key), "a key is in a trace");
         }
         assert!(!shown.contains(MODEL_KEY));
     }

@@ -25,7 +25,7 @@ fn a_rejected_branch_is_replaced_by_artifacts_before_the_first_call() {
     assert_eq!(job.exit_code, Some(0), "{}", job.log);
     assert_eq!(run.artifacts, ["eval-results-b1-000-1-0001"]);
     let [text] = &errors(job)[..] else { panic!("{:?}", job.annotations) };
-    assert!(text.starts_with("the repository refuses the results branch `eval-results/b1`"), "{text}");
+    assert!(text.starts_with("the repository rejected the results branch `eval-results/b1`"), "{text}");
     assert!(text.contains("GH013"), "{text}");
 }
 
@@ -44,7 +44,7 @@ fn a_response_with_a_provider_key_becomes_an_artifact() {
     assert_eq!(run.artifacts, ["eval-results-b1-000-1-0001"]);
     assert_eq!((stage.github.struck(protection), stage.subjects().as_str()), (1, "Claim the branch"));
     let [text] = &errors(job)[..] else { panic!("{:?}", job.annotations) };
-    assert!(text.starts_with("the repository refuses the results branch `eval-results/b1`"), "{text}");
+    assert!(text.starts_with("the repository rejected the results branch `eval-results/b1`"), "{text}");
     assert!(
         text.contains("GITHUB PUSH PROTECTION") && text.contains("results/shard-000/0001.jsonl"),
         "{text}"
@@ -149,7 +149,7 @@ fn without_a_destination_for_the_rows_no_call_is_made() {
     let mut inputs = inline(&batch(2, 1), 1);
     inputs.results = RemoteResults::Artifact;
     let output = step(&stage, &workspace, &inputs, &[]).expect(3);
-    assert!(output.stderr.contains("the results have nowhere to go"), "{}", output.stderr);
+    assert!(output.stderr.contains("the results cannot be stored"), "{}", output.stderr);
     assert_eq!(stage.llm.counter("requests"), 0);
 }
 

@@ -40,7 +40,7 @@ fn a_request_cannot_choose_host_key_or_model() {
     hint: a batch is made by `run-evals dispatch` or `run-evals eval`
     ");
     assert_snapshot!(refused_request(&json!({"params": {"model": "expensive"}})), @r"
-    invalid batch: `requests.jsonl` line 1: the request chooses the model `expensive`
+    invalid batch: `requests.jsonl` line 1: the request selects the model `expensive`
 
     hint: target `llm` allows its own model, and those that its `allow_models` lists
     ");
@@ -120,7 +120,7 @@ fn the_owner_decides_on_targets_models_senders_and_money() {
 fn a_policy_that_is_a_link_or_misspelled_is_not_ignored() {
     let stage = Stage::new();
     let run = stage.run(&inline(&batch(1, 1), 1));
-    let told = "no `.run-evals.yml`: nothing but the targets limits this run";
+    let told = "no `.run-evals.yml`: only the targets limits this run";
     let job = only_job(&run);
     assert!(job.log.contains(told) && job.summary.contains(told), "{}\n{}", job.log, job.summary);
 
@@ -171,7 +171,7 @@ fn a_bomb_and_a_foreign_repository() {
 
     inputs.handover = Handover::Branch { repo: REPO.to_owned(), branch: "main".to_owned() };
     assert_snapshot!(stage.refused(&inputs), @r"
-    the batch `b1` is handed over on the branch `main`, and only `eval-batch/b1` is read
+    the batch `b1` is handed over on the branch `main`, but only `eval-batch/b1` is read
 
     hint: dispatch it with `run-evals`
     ");
@@ -180,7 +180,7 @@ fn a_bomb_and_a_foreign_repository() {
     let run = stage.run(&inputs);
     let job = only_job(&run);
     assert_eq!((job.exit_code, stage.llm.counter("requests")), (Some(1), 0), "{}", job.log);
-    assert!(job.log.contains("there is no repository at"), "{}", job.log);
+    assert!(job.log.contains("no repository at"), "{}", job.log);
 }
 
 #[test]
@@ -301,7 +301,7 @@ fn models_and_providers_cannot_inject_workflow_commands() {
     let run = stage.run(&inputs);
     let job = only_job(&run);
     assert_eq!(job.exit_code, Some(0), "{}", job.log);
-    assert_eq!(warnings(job), ["1 calls of shard 0 failed; the step summary says why"]);
+    assert_eq!(warnings(job), ["1 calls of shard 0 failed; see the step summary"]);
     assert!(errors(job).is_empty(), "{:?}", job.annotations);
     assert!(!job.log.contains("pwned"), "{}", job.log);
     assert!(job.summary.contains("bad_request (HTTP 400)"), "{}", job.summary);

@@ -119,7 +119,7 @@ fn missing_or_damaged_earlier_artifacts_are_skipped() {
     let job = only_job(&again);
     assert_eq!((job.exit_code, stage.llm.counter("requests")), (Some(0), 6), "{}", job.log);
     let [gone, damaged] = &warnings(job)[..] else { panic!("{:?}", job.annotations) };
-    assert!(gone.starts_with("what run 999999 has left cannot be read"), "{gone}");
+    assert!(gone.starts_with("the artifacts of run 999999 cannot be read"), "{gone}");
     assert!(damaged.starts_with("the artifact `eval-results-b1-000-1-0001` of run"), "{damaged}");
 }
 
@@ -156,7 +156,7 @@ fn permanent_failures_are_reported_and_the_job_succeeds() {
     let job = only_job(&run);
     assert_eq!(job.exit_code, Some(0), "{}", job.log);
     assert_eq!((job.outputs["answered"].as_str(), job.outputs["errors"].as_str()), ("0", "2"));
-    assert_eq!(warnings(job), ["2 calls of shard 0 failed; the step summary says why"]);
+    assert_eq!(warnings(job), ["2 calls of shard 0 failed; see the step summary"]);
     assert!(errors(job).is_empty(), "{:?}", job.annotations);
     assert!(job.summary.contains("| 2 | not_found (HTTP 404) |"), "{}", job.summary);
 }

@@ -77,7 +77,7 @@ fn tokens_are_rotated_without_downtime() {
     until("it", || log(&workspace).iter().any(|line| line["level"] == "error"));
     assert_eq!(statuses(&service), [401, 200]);
     let told = log(&workspace).into_iter().find(|line| line["level"] == "error").unwrap();
-    insta::assert_snapshot!(told["message"].as_str().unwrap(), @"the old tokens stay valid: token 1 in `tokens` has 5 characters, at least 32 are needed");
+    insta::assert_snapshot!(told["message"].as_str().unwrap(), @"keeping the old tokens: token 1 in `tokens` has 5 characters, at least 32 are needed");
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn problems(workspace: &Workspace) -> Vec<String> {
 #[test]
 fn the_last_good_list_stays_whatever_github_answers() {
     let (workspace, meta) = (bare_workspace(), Meta::start());
-    // There is no list yet: nobody may connect, instead of everybody.
+    // Without a list no address may connect, instead of all.
     let service = start(&workspace, &meta, &[]);
     assert_eq!(health(&service), 403);
     meta.lists(&["127.0.0.0/8", "2001:db8::/32"]);
@@ -115,14 +115,14 @@ fn the_last_good_list_stays_whatever_github_answers() {
         assert_eq!(health(&service), 200);
     }
     insta::assert_snapshot!(problems(&workspace).join("\n"), @r"
-    the networks of GitHub Actions are not known, and none is allowed: GitHub answered 500
-    the last good networks of GitHub Actions stay: GitHub answered 503
-    the last good networks of GitHub Actions stay: the answer is not JSON
-    the last good networks of GitHub Actions stay: the answer has no list `actions`
-    the last good networks of GitHub Actions stay: the list `actions` is empty
-    the last good networks of GitHub Actions stay: `0.0.0.0/0` is too wide for a network of GitHub
-    the last good networks of GitHub Actions stay: `` is not a network: no address
-    the last good networks of GitHub Actions stay: the answer is larger than 4 MiB
+    the networks of GitHub Actions are unknown; none is allowed: GitHub returned 500
+    keeping the last good networks of GitHub Actions: GitHub returned 503
+    keeping the last good networks of GitHub Actions: the response is not JSON
+    keeping the last good networks of GitHub Actions: the response has no list `actions`
+    keeping the last good networks of GitHub Actions: the list `actions` is empty
+    keeping the last good networks of GitHub Actions: `0.0.0.0/0` is too wide to be a GitHub network
+    keeping the last good networks of GitHub Actions: `` is not a network: no address
+    keeping the last good networks of GitHub Actions: the response is larger than 4 MiB
     ");
     // A restart keeps it as well.
     assert_eq!(service.stop(Signal::SIGTERM), Some(0));
@@ -134,7 +134,7 @@ fn the_last_good_list_stays_whatever_github_answers() {
     meta.refresh(&service);
     until("no access", || health(&service) == 403);
     assert_eq!(service.stop(Signal::SIGTERM), Some(0));
-    // A list that was damaged, or is another server's, is no list.
+    // A damaged list, or another server's, is ignored.
     meta.says(500, "");
     let kept = workspace.read("state/github-networks.json");
     workspace.write("state/github-networks.json", kept.replace("198.51.100.0/24", "127.0.0.0/8"));

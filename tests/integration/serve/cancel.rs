@@ -70,7 +70,7 @@ fn a_cancelled_job_keeps_its_answers_and_the_same_order_calls_only_the_rest() {
     let job = service.ended(&again, "completed");
     assert!(job["pull_request"].is_string(), "{job:#}");
     println!("{paid} of {CALLS} calls before the cancellation, {} after it", llm.counter("ok") - paid);
-    assert_eq!(llm.counter("ok"), CALLS, "nothing is paid twice");
+    assert_eq!(llm.counter("ok"), CALLS, "nothing is paid for twice");
     assert_eq!(job["summary"]["models"][0]["calls"]["attempted"], CASES * u64::from(REPLICATES), "{job:#}");
     // What has ended cannot be cancelled; what is cancelled stays so.
     let refused = cancel(&service, &again).expect(409);
@@ -128,7 +128,7 @@ fn an_interrupted_job_can_be_cancelled() {
     assert_eq!(llm.counter("ok"), paid);
 }
 
-/// A cancellation is nobody's failure: no issue is opened, and an open one stays as it is.
+/// A cancellation is not a failure: no issue is opened, and an open one stays unchanged.
 #[test]
 fn a_cancellation_is_not_reported_on_github() {
     let stage = Stage::new();
@@ -165,7 +165,7 @@ fn orders_while_a_pull_request_is_open() {
         "the same order: no call, the same pull request"
     );
     assert_eq!(stage.github.pulls().len(), 1);
-    // Another order is another evaluation: it pays for its calls.
+    // Another request is another evaluation: it pays for its calls.
     let order = json!({"skill_name": SKILL, "replicates": 2});
     let second = service.ended(service.submit(&order).expect(202)["job_id"].as_str().unwrap(), "completed");
     assert!(second["pull_request"].is_string(), "{second:#}");

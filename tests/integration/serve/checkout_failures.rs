@@ -76,14 +76,14 @@ fn a_rewritten_history_and_a_clone_with_local_commits() {
     git(&library, &["checkout", "--quiet", "--", "."]);
     works(&service);
     insta::assert_snapshot!([diverged, rewritten, dirty].join("\n---\n"), @r#"
-    `[dir]/library` cannot be moved forward: its commit [sha] is not part of `main` at `[github]/meadow/skills.git`, which is [sha] now
-    hint: the history there was rewritten, or the clone has commits of its own; `git -C [dir]/library fetch origin && git -C [dir]/library checkout -B main origin/main` makes the clone what the remote is
+    `[dir]/library` cannot be fast-forwarded: its commit [sha] is not part of `main` at `[github]/meadow/skills.git`, which is [sha] now
+    hint: the remote's history was rewritten, or the clone has its own commits; `git -C [dir]/library fetch origin && git -C [dir]/library checkout -B main origin/main` makes the clone what the remote is
     ---
-    `[dir]/library` cannot be moved forward: its commit [sha] is not part of `main` at `[github]/meadow/skills.git`, which is [sha] now
-    hint: the history there was rewritten, or the clone has commits of its own; `git -C [dir]/library fetch origin && git -C [dir]/library checkout -B main origin/main` makes the clone what the remote is
+    `[dir]/library` cannot be fast-forwarded: its commit [sha] is not part of `main` at `[github]/meadow/skills.git`, which is [sha] now
+    hint: the remote's history was rewritten, or the clone has its own commits; `git -C [dir]/library fetch origin && git -C [dir]/library checkout -B main origin/main` makes the clone what the remote is
     ---
-    `[dir]/library` has changes that are not committed, such as `README.md`
-    hint: what is evaluated is a commit: commit the changes, or take them back
+    `[dir]/library` has uncommitted changes, such as `README.md`
+    hint: only commits are evaluated: commit or discard the changes
     "#);
 }
 
@@ -99,10 +99,10 @@ fn missing_commits_and_commits_outside_the_branch() {
     works(&service);
     insta::assert_snapshot!([unknown, not_part].join("\n---\n"), @r#"
     `[sha]` is not part of the history of `main` at `[github]/meadow/skills.git`
-    hint: name a commit of the default branch, with 7 digits or more
+    hint: use a commit of the default branch, with at least 7 digits
     ---
     `[sha]` is not part of the history of `main` at `[github]/meadow/skills.git`
-    hint: name a commit of the default branch, with 7 digits or more
+    hint: use a commit of the default branch, with at least 7 digits
     "#);
 }
 
@@ -146,11 +146,11 @@ fn a_token_without_permissions() {
     works(&service);
     assert_eq!(stage.github.pulls().len(), 1);
     insta::assert_snapshot!(format!("{reader}\n---\n{stranger}"), @r#"
-    the token may not do this with git at `[github]/meadow/skills.git`
+    the token lacks permission for git at `[github]/meadow/skills.git`
     nothing is lost: the entries are in `state/evaluations/[job]-[sha].entries.json`
     hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
     ---
-    the token may not do this with git at `[github]/meadow/skills.git`
+    the token lacks permission for git at `[github]/meadow/skills.git`
     hint: it needs `Contents: read and write` there (fine-grained token or App), the scope `repo` (classic token), or `permissions: contents: write` (GITHUB_TOKEN, its own repository only)
     "#);
 }
@@ -169,8 +169,8 @@ fn a_model_that_always_fails() {
     let _llm = stage.gateway(&[]);
     works(&service);
     insta::assert_snapshot!(job["reason"].as_str().unwrap(), @r#"
-    `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
-    hint: nothing was published: order it again (or name the same `--batch-id`) when the model works
+    `meadow/quill-large` on target `mindrouter` gave no response to 12 calls: server 503: the server is overloaded, by chance
+    hint: nothing was published: request it again (or use the same `--batch-id`) when the model works
     "#);
 }
 

@@ -51,7 +51,7 @@ fn after_sigkill_a_job_is_interrupted_and_its_missing_calls_are_resumed() {
     // Without the option, it stays interrupted.
     let service = Service::start(&stage, &SLOWLY);
     let job = service.ended(&id, "interrupted");
-    assert_eq!(job["reason"], "the service ended before the job did; what was answered is kept");
+    assert_eq!(job["reason"], "the service stopped before the job finished; responses are kept");
     assert!(!service.is_busy());
     assert_eq!(service.stop(Signal::SIGTERM), Some(0));
 
@@ -88,7 +88,7 @@ fn sigterm_keeps_the_answers_and_rejects_new_requests() {
     service.ended(&id, "completed");
     let all = llm.counter("ok");
     println!("{paid} of {CALLS} calls before SIGTERM, {} after it", all - paid);
-    assert_eq!(all, CALLS, "nothing is paid twice");
+    assert_eq!(all, CALLS, "nothing is paid for twice");
     assert_eq!(leaderboard(&stage), undisturbed(&stage));
 }
 

@@ -1,4 +1,4 @@
-//! The form that orders an evaluation: it starts one, says why it does not, and obeys no other site.
+//! The form that requests an evaluation: it starts one or shows an error, and rejects other sites.
 
 use super::service::{OURS, Service};
 use crate::evaluate::stage::{SKILL, Stage};

@@ -50,13 +50,13 @@ fn each_skill_has_one_issue_that_is_updated_closed_and_reopened() {
     The evaluation of `grant-letter-extraction` at [sha] failed:
 
     ```text
-    `meadow/quill-large` on target `mindrouter` answered none of 12 calls: server 503: the server is overloaded, by chance
-    hint: nothing was published: order it again (or name the same `--batch-id`) when the model works
+    `meadow/quill-large` on target `mindrouter` gave no response to 12 calls: server 503: the server is overloaded, by chance
+    hint: nothing was published: request it again (or use the same `--batch-id`) when the model works
     ```
 
-    Job `[job]`, replicates: 1, asked for at [time].
+    Job `[job]`, replicates: 1, requested at [time].
 
-    Each failure of `grant-letter-extraction` replaces this text, and the next evaluation of it that succeeds resolves it.
+    The next failure of `grant-letter-extraction` replaces this text; the next success resolves it.
     "#);
     let second = fail(1);
     let issues = stage.github.issues();
@@ -106,9 +106,9 @@ fn interrupted_jobs_are_reported_like_failed_ones() {
 
             All responses are kept. Request the same evaluation again, or start the service with `--resume-jobs`: only the missing calls are made.
 
-            Job `[job]`, replicates: 1, asked for at [time].
+            Job `[job]`, replicates: 1, requested at [time].
 
-            Each failure of `grant-letter-extraction` replaces this text, and the next evaluation of it that succeeds resolves it.
+            The next failure of `grant-letter-extraction` replaces this text; the next success resolves it.
             ");
         }
         let id = service.accepted(1);
@@ -117,7 +117,7 @@ fn interrupted_jobs_are_reported_like_failed_ones() {
     }
 }
 
-/// A job that goes on at once is no failure.
+/// A job that resumes at once is not a failure.
 #[test]
 fn a_job_that_is_resumed_after_a_crash_is_not_reported() {
     let stage = stage();
@@ -168,7 +168,7 @@ fn a_token_without_permission_to_report_is_logged_and_harmless() {
     let line = told().unwrap();
     assert_eq!(line["job"], json!(id));
     insta::assert_snapshot!(format!("{}\n{}", line["message"].as_str().unwrap(), line["hint"].as_str().unwrap()), @r#"
-    could not be told on GitHub: cannot report a failure in `meadow/skills`: GitHub answered 403: Resource not accessible by personal access token
+    could not report the job on GitHub: cannot report a failure in `meadow/skills`: GitHub returned 403: Resource not accessible by personal access token
     a fine-grained token needs access to `meadow/skills` with the repository permission `issues=read`
     "#);
     assert!(!service.is_busy());

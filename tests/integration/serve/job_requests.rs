@@ -96,17 +96,17 @@ fn other_paths_and_methods_get_json_errors() {
     .collect();
     insta::assert_snapshot!(told, @r#"
     GET /: 404 nothing at `/`
-    GET /evaluate: 405 this path takes POST allow: POST
-    DELETE /jobs: 405 this path takes GET, HEAD allow: GET, HEAD
-    POST /jobs/job-1: 405 this path takes GET, HEAD allow: GET, HEAD
-    PUT /health: 405 this path takes GET, HEAD allow: GET, HEAD
+    GET /evaluate: 405 this path accepts POST allow: POST
+    DELETE /jobs: 405 this path accepts GET, HEAD allow: GET, HEAD
+    POST /jobs/job-1: 405 this path accepts GET, HEAD allow: GET, HEAD
+    PUT /health: 405 this path accepts GET, HEAD allow: GET, HEAD
     GET /jobs/: 404 nothing at `/jobs/`
     GET /jobs/nope: 404 no job `nope`
     GET /jobs/job-20260101t000000z-00000000: 404 no job `job-20260101t000000z-00000000`
     GET /jobs/..%2f..%2fetc%2fpasswd: 404 no job `../../etc/passwd`
     GET /jobs/%ff: 404 no job ``
     POST /evaluate/: 404 nothing at `/evaluate/`
-    PROPFIND /health: 405 this path takes GET, HEAD allow: GET, HEAD
+    PROPFIND /health: 405 this path accepts GET, HEAD allow: GET, HEAD
     "#);
 }
 
@@ -118,7 +118,7 @@ fn an_unknown_skill_is_rejected_at_once_and_the_service_stays_free() {
     let answer = service.submit(&json!({"skill_name": "grant-letter-extractor"})).expect(404);
     let commit = stage.commit("main");
     insta::assert_snapshot!(answer["error"].as_str().unwrap().replace(&commit[..7], "[sha7]"), @r"
-    no skill `grant-letter-extractor` in the library at [sha7]: there is no `components/grant-letter-extractor/prompt.md`
+    no skill `grant-letter-extractor` in the library at [sha7]: `components/grant-letter-extractor/prompt.md` not found
     hint: did you mean `grant-letter-extraction`?
     ");
     assert!(!service.is_busy());
@@ -127,7 +127,7 @@ fn an_unknown_skill_is_rejected_at_once_and_the_service_stays_free() {
     let server = &stage.github.urls().server_url;
     insta::assert_snapshot!(answer["error"].as_str().unwrap().replace(server, "[github]"), @r#"
     `0123456789` is not part of the history of `main` at `[github]/meadow/skills.git`
-    hint: name a commit of the default branch, with 7 digits or more
+    hint: use a commit of the default branch, with at least 7 digits
     "#);
     assert!(!service.is_busy());
 }
@@ -157,7 +157,7 @@ fn a_skill_without_a_case_that_can_run_is_refused_with_the_reason() {
     assert_eq!(llm.counter("requests"), 0);
 }
 
-/// A step that builds its JSON from inputs sends strings only, and empty ones for what nobody filled in.
+/// A step that builds its JSON from inputs sends strings only, and empty ones for unset inputs.
 #[test]
 fn strings_of_a_shell_step_are_an_order() {
     let stage = Stage::new();

@@ -53,7 +53,7 @@ fn a_job_is_logged_line_by_line_without_secrets() {
 
     let everything = format!("{stderr}{}{}", json!(lines), stage.workspace.read("state/jobs.jsonl"));
     for secret in [OURS, TOKEN, KEY] {
-        assert!(!everything.contains(secret), "a secret is told: {secret}");
+        assert!(!everything.contains(secret), "a secret is logged: {secret}");
     }
 }
 

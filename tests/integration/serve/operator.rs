@@ -30,31 +30,31 @@ fn tokens_must_exist_and_be_private_and_long() {
     exit 3
     error: cannot read the tokens in `tokens`: No such file or directory (os error 2)
 
-    hint: `--auth-token-file` names a file with one token a line; make one with `openssl rand -hex 32`
+    hint: `--auth-token-file` takes a file with one token per line; generate one with `openssl rand -hex 32`
     ---
     exit 3
     error: no token in `tokens`
 
-    hint: make one with `openssl rand -hex 32`
+    hint: generate one with `openssl rand -hex 32`
     ---
     exit 3
     error: token 1 in `tokens` has 6 characters, at least 32 are needed
 
-    hint: make one with `openssl rand -hex 32`
+    hint: generate one with `openssl rand -hex 32`
     ---
     exit 3
-    error: 9 tokens, at most 8 are taken
+    error: 9 tokens; at most 8 are allowed
 
-    hint: two are enough to replace one by the other
+    hint: two are enough for a rotation
     ---
     exit 3
-    error: `open` is open to others (mode 0644): its tokens are no secret
+    error: `open` is open to others (mode 0644): its tokens are not secret
 
-    hint: chmod 600 open, and put a new token into it
+    hint: chmod 600 openand replace the token
     ---
-    error: no token for callers
+    error: no token for clients
 
-    hint: name a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; make one with `openssl rand -hex 32`
+    hint: pass a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; generate one with `openssl rand -hex 32`
     "#);
 }
 
@@ -66,19 +66,19 @@ fn a_public_port_without_tls_is_refused() {
         ["0.0.0.0:0", "[::]:0", "192.0.2.1:8443"].map(|address| refused(&workspace, &["--listen", address]));
     insta::assert_snapshot!(all.join("---\n"), @r#"
     exit 2
-    error: without TLS, `0.0.0.0:0` would send tokens in the clear
+    error: without TLS, clients of `0.0.0.0:0` would send tokens in cleartext
 
-    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
+    hint: pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
     ---
     exit 2
-    error: without TLS, `[::]:0` would send tokens in the clear
+    error: without TLS, clients of `[::]:0` would send tokens in cleartext
 
-    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
+    hint: pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
     ---
     exit 2
-    error: without TLS, `192.0.2.1:8443` would send tokens in the clear
+    error: without TLS, clients of `192.0.2.1:8443` would send tokens in cleartext
 
-    hint: give `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
+    hint: pass `--tls-cert` and `--tls-key`, or `--behind-proxy` behind a TLS proxy, or listen on `127.0.0.1`
     "#);
     let service = Service::bare(&workspace, &["--listen", "0.0.0.0:0", "--behind-proxy"]);
     assert!(service.stderr().starts_with("listening on http://0.0.0.0:"), "{}", service.stderr());
@@ -97,7 +97,7 @@ fn the_evaluated_library_cannot_choose_where_keys_are_sent() {
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
     error: `targets.yaml` is in the evaluated repository, so a commit could redirect the API keys
 
-    hint: keep the targets file elsewhere and name it with `--targets FILE`; naming this one trusts everyone who can write to the checked-out branch
+    hint: keep the targets file elsewhere and pass it with `--targets FILE`; passing this one trusts everyone who can write to the checked-out branch
     ");
 }
 
@@ -134,28 +134,28 @@ fn requirements_are_checked_before_the_port_opens() {
     error: cannot read the list of networks `nowhere`: No such file or directory (os error 2)
     ---
     exit 3
-    error: networks:2: no network: `10.1.2.3/8` (the address has more than 8 bits)
+    error: networks:2: not a network: `10.1.2.3/8` (the address has more than 8 bits)
 
-    hint: one network a line, for example `10.20.0.0/16` or `2001:db8::/32`
+    hint: one network per line, for example `10.20.0.0/16` or `2001:db8::/32`
     ---
     exit 3
-    error: cannot use the certificate `cert.pem`: no certificate in it
+    error: cannot use the certificate `cert.pem`: it contains no certificate
 
-    hint: `--tls-cert` and `--tls-key` name PEM files that belong together
+    hint: `--tls-cert` and `--tls-key` must be PEM files of the same key pair
     ---
     exit 2
     error: `nonsense` is not a repository
 
-    hint: `--repo` is named `<owner>/<name>`
+    hint: `--repo` takes `<owner>/<name>`
     ---
     exit 3
     error: cannot write the log in `state-file/log`: Not a directory (os error 20)
 
-    hint: `--log-dir` names another directory, `--log-stderr` takes none
+    hint: `--log-dir` sets another directory, `--log-stderr` needs none
     ---
-    error: nothing to serve: no library of skills
+    error: nothing to serve: no skill library
 
-    hint: name a clone of it: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
+    hint: pass a clone: `--library DIR`; `--studio` serves the page alone, `--traces DIR` a trace gateway
     ");
 }
 
@@ -167,7 +167,7 @@ fn a_state_directory_serves_one_service() {
     exit 6
     error: another service uses `state`
 
-    hint: each service needs a `--state` of its own
+    hint: each service needs its own `--state`
     "#);
     drop(service);
     // A killed service leaves no lock behind.

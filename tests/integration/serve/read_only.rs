@@ -8,8 +8,7 @@ use crate::studio::visitor::Visitor;
 use crate::support::until;
 
 const READER: &str = "5eefeed05eefeed05eefeed05eefeed0";
-const REFUSED: &str =
-    "this token is read-only: it can look at everything, but start, change and cancel nothing";
+const REFUSED: &str = "this token is read-only";
 const WITH_READER: [&str; 2] = ["--read-only-token-file", "readers"];
 
 fn signed_in(service: &Service, token: &str) -> Visitor {
@@ -161,20 +160,20 @@ fn a_token_is_of_one_kind() {
     insta::assert_snapshot!(with(&["--auth-token-file", "tokens"]).expect(3).stderr, @"
     error: a read-only token is also a token of `--auth-token-file`
 
-    hint: give readers a token of their own: make one with `openssl rand -hex 32`
+    hint: give readers a separate token: generate one with `openssl rand -hex 32`
     ");
-    // A reader's token alone is no token for callers.
+    // A read-only token is not enough to start the service.
     insta::assert_snapshot!(with(&[]).expect(3).stderr, @"
-    error: no token for callers
+    error: no token for clients
 
-    hint: name a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; make one with `openssl rand -hex 32`
+    hint: pass a file with `--auth-token-file`, or set `RUN_EVALS_SERVE_TOKEN`; generate one with `openssl rand -hex 32`
     ");
     workspace.write_private("readers", "short");
     workspace.write_private("tokens", OURS);
     insta::assert_snapshot!(with(&["--auth-token-file", "tokens"]).expect(3).stderr, @"
     error: token 1 in `readers` has 5 characters, at least 32 are needed
 
-    hint: make one with `openssl rand -hex 32`
+    hint: generate one with `openssl rand -hex 32`
     ");
 }
 

@@ -80,7 +80,7 @@ fn an_unusable_certificate_keeps_the_old_one() {
     until("it", || complaints().len() == 3);
     assert_eq!(ask(&service, &old.0).unwrap().status, 200);
     assert!(
-        complaints().iter().all(|told| told.starts_with("the old certificate stays: ")),
+        complaints().iter().all(|told| told.starts_with("keeping the old certificate: ")),
         "{:?}",
         complaints()
     );

@@ -169,11 +169,11 @@ const BROKEN: [Broken; 36] = [
     Broken { name: "no-trigger", breaks: |it| it.edit(WORKFLOW, "workflow_dispatch:", "workflow_call:"), level: "error",
         finding: "has no `workflow_dispatch` trigger", fix: "--update-workflow" },
     Broken { name: "not-on-ref", breaks: |it| it.line("", "ref: release"), level: "error",
-        finding: "there is no `.github/workflows/run-evals.yml` on `release`", fix: "`release` must be a branch or a tag with the workflow on it" },
+        finding: "`.github/workflows/run-evals.yml` not found on `release`", fix: "`release` must be a branch or a tag with the workflow on it" },
     Broken { name: "no-release", breaks: |it| it.edit(WORKFLOW, "agentv/run-evals@v1", "agentv/run-evals@v9"), level: "error",
         finding: "`agentv/run-evals@v9`, which does not exist", fix: "gh api repos/agentv/run-evals/tags" },
     Broken { name: "no-targets", breaks: |it| { it.files.remove("targets.yaml"); }, level: "error",
-        finding: "there is no `targets.yaml` on `main`", fix: "run-evals init runner acme/no-targets" },
+        finding: "`targets.yaml` not found on `main`", fix: "run-evals init runner acme/no-targets" },
     Broken { name: "bad-targets", breaks: |it| it.edit("targets.yaml", "model:", "modle:"), level: "error",
         finding: "unknown key `modle`", fix: "gh browse -R acme/bad-targets targets.yaml" },
     Broken { name: "other-target", breaks: |it| it.line("target: gpt", "target: claude"), level: "error",
@@ -191,11 +191,11 @@ const BROKEN: [Broken; 36] = [
     Broken { name: "no-env-line", breaks: |it| it.edit(WORKFLOW, "          OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}\n", ""), level: "error",
         finding: "the workflow does not pass `OPENAI_API_KEY` to the runner", fix: "adds the line `OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}` to `env:`" },
     Broken { name: "no-secret", breaks: |it| it.environment().secrets.clear(), level: "error",
-        finding: "there is no secret `OPENAI_API_KEY`", fix: "gh secret set OPENAI_API_KEY --env run-evals -R acme/no-secret" },
+        finding: "no secret `OPENAI_API_KEY`", fix: "gh secret set OPENAI_API_KEY --env run-evals -R acme/no-secret" },
     Broken { name: "repository-secret", breaks: |it| it.repo.secrets = std::mem::take(&mut it.environment().secrets), level: "warning",
         finding: "everyone who can push can read it", fix: "gh secret delete OPENAI_API_KEY -R acme/repository-secret" },
     Broken { name: "no-environment", breaks: |it| { it.repo.secrets = std::mem::take(&mut it.environment().secrets); it.repo.environments.clear(); }, level: "warning",
-        finding: "there is no environment `run-evals`", fix: "run-evals init runner acme/no-environment" },
+        finding: "no environment `run-evals`", fix: "run-evals init runner acme/no-environment" },
     Broken { name: "any-branch", breaks: |it| it.environment().custom_branch_policies = None, level: "warning",
         finding: "every branch can use the environment `run-evals`", fix: "run-evals init runner acme/any-branch" },
     Broken { name: "other-branch", breaks: |it| it.environment().branch_policies = vec!["release/*".to_owned()], level: "error",
@@ -288,9 +288,11 @@ fn settings_that_the_token_may_not_read_are_a_note() {
     };
     let (code, told) = set_up.examine(&account);
     assert_eq!(code, 0, "{told}");
-    for note in
-        ["settings of Actions: not checked", "names of the secrets: not checked", "GitHub does not tell what"]
-    {
+    for note in [
+        "settings of Actions: not checked",
+        "names of the secrets: not checked",
+        "GitHub does not report the permissions of",
+    ] {
         assert!(
             told.lines().any(|line| line.starts_with("  note ") && line.contains(note)),
             "{note}: {told}"

@@ -250,15 +250,15 @@ fn mistakes_create_nothing() {
     exit 3
     error: `eval-runner` is not a repository
 
-    hint: repositories are named `<owner>/<name>`
+    hint: write the repository as `<owner>/<name>`
 
     exit 2
-    error: there is no provider `gpt`
+    error: unknown provider `gpt`
 
     hint: `--provider` takes one of openai, anthropic, gemini, azure, openai-compatible, openrouter, mock
 
     exit 2
-    error: the price of `gpt-6-sol` is not known, and the budget of the runner needs it
+    error: the price of `gpt-6-sol` is unknown, and the runner's budget needs it
 
     hint: add `--price INPUT:OUTPUT` in US dollars per million tokens, such as `--price 0.10:0.50`
 
@@ -270,6 +270,6 @@ fn mistakes_create_nothing() {
     exit 2
     error: the value for `OPENAI_API_KEY` has several lines
 
-    hint: give the key and nothing else
+    hint: enter only the key
     ");
 }

@@ -1,4 +1,4 @@
-//! `init runner --keyless`: the repository's half is written, the vendor's half is printed, and no secret is asked for.
+//! `init runner --keyless`: the repository's half is written, the vendor's half is printed, and no secret is requested.
 
 use super::scene::Account;
 use crate::support::github::NewRepo;

@@ -57,9 +57,9 @@ fn a_linked_file_is_rejected_before_anything_is_created() {
         std::os::unix::fs::symlink(outside.path().join(to), &link).unwrap();
         insta::allow_duplicates! {
             insta::assert_snapshot!(account.init(REPO, &[]).expect(3).stderr, @r"
-            error: `targets.yaml` is a link, expected a file: nothing is written there
+            error: `targets.yaml` is a link, expected a file: nothing was written
 
-            hint: look at it; `--targets FILE` names the file that gets the new target
+            hint: check it; `--targets FILE` sets the file for the new target
             ");
         }
         assert!(account.github.settings(REPO).is_none());

@@ -111,7 +111,7 @@ fn a_repository_that_may_not_be_created_is_an_error_with_the_permission() {
     account.token("github_pat_less", &NewToken { grants: all_repositories(&rest), ..NewToken::default() });
     let account = account.with_token("github_pat_less");
     insta::assert_snapshot!(account.init("acme/new", &[]).expect(1).stderr, @r"
-    error: cannot create the repository `acme/new`: GitHub answered 403: Resource not accessible by personal access token
+    error: cannot create the repository `acme/new`: GitHub returned 403: Resource not accessible by personal access token
 
     hint: a fine-grained token needs access to `acme/new` with the repository permission `administration=write`
     ");

@@ -30,7 +30,7 @@ fn a_broken_set_up_is_not_pinged() {
     account.workspace.run(&args).expect(0);
     let output = account.workspace.run(&["doctor", "--ping"]).expect(3);
     assert!(
-        output.stdout.contains("  note       not pinged, because of the errors above"),
+        output.stdout.contains("  note       not pinged because of the errors above"),
         "{}",
         output.stdout
     );

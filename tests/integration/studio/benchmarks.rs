@@ -75,7 +75,7 @@ fn the_live_state_is_shown_apart_from_the_last_sync() {
     assert!(card(&visitor, "three").contains("1 changed file"));
     until("unknown", || card(&visitor, "four").contains(">Unknown<"));
     let four = card(&visitor, "four");
-    assert!(four.contains(">Not checked:<") && four.contains("there is no repository at"), "{four}");
+    assert!(four.contains(">Not checked:<") && four.contains("no repository found at"), "{four}");
 
     visitor.press("/studio/benchmarks/five/sync").expect(303);
     until("the failure", || card(&visitor, "five").contains(">Failed<"));

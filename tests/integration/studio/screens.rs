@@ -31,11 +31,9 @@ fn empty_screens_say_what_to_do_next() {
         &["serve", "--studio", "--listen", "127.0.0.1:0", "--auth-token-file", "tokens", "--state", "other"],
     );
     let visitor = bare.visitor();
-    for (screen, words) in [
-        ("benchmarks", "there is no registry"),
-        ("leaderboard", "--leaderboard FILE"),
-        ("runs", "--runs DIR"),
-    ] {
+    for (screen, words) in
+        [("benchmarks", "no registry at"), ("leaderboard", "--leaderboard FILE"), ("runs", "--runs DIR")]
+    {
         let page = visitor.get(&format!("/studio/{screen}")).expect(200).body;
         assert!(page.contains(words), "{screen}: {page}");
     }

@@ -98,7 +98,7 @@ fn without_a_valid_token_access_is_denied() {
         let told = output.stderr.replace(&private.github.urls().server_url, "[server]");
         insta::allow_duplicates! {
             insta::assert_snapshot!(told.trim_end(), @r"
-            error: one: `[server]/o/bench.git` does not let us in
+            error: one: `[server]/o/bench.git` refused access
 
             hint: give git a credential helper for this host (`gh auth setup-git`, `git config --global credential.helper …`); for GitHub, set `GITHUB_TOKEN` to a token that may read it (`Contents: read`)
             ");
@@ -123,7 +123,7 @@ fn a_missing_repository_and_an_unreachable_server() {
         .stderr
         .replace(&private.github.urls().server_url, "[server]");
     assert!(
-        told.contains("there is no repository at `[server]/o/nothing` that can be seen from here"),
+        told.contains("no repository found at `[server]/o/nothing`, or not accessible with this token"),
         "{told}"
     );
     // A port without a server.
@@ -209,7 +209,7 @@ fn a_refusal_without_a_reason_may_be_a_rate_limit() {
     let printed = private.bench.sync(&[]).expect(1);
     private.github.forget_violations();
     let printed = format!("{}{}", printed.stdout, printed.stderr);
-    assert!(printed.contains("refuses without a reason"), "{printed}");
+    assert!(printed.contains("refused without a reason"), "{printed}");
     assert!(printed.contains("it may be a rate limit"), "{printed}");
     assert!(!printed.contains("does not let us in"), "{printed}");
 }

@@ -56,7 +56,7 @@ fn a_change_and_a_commit_during_a_reset_are_kept() {
         bench.message(&output).replace(&kept.file_name().unwrap().to_string_lossy().into_owned(), "[kept]");
     assert!(
         told.contains(
-            "one: the clone was changed while it was synced; it is kept as it was in `[dir]/clones/[kept]`"
+            "one: the clone was changed during the sync; the old state is kept in `[dir]/clones/[kept]`"
         ),
         "{told}"
     );
@@ -168,7 +168,7 @@ fn a_reset_also_refuses_a_conflicting_repository() {
     bench.commit("sub/README.md", "theirs\n");
     insta::assert_snapshot!(bench.refused(&["--reset"]), @r"
     one: fetching
-    error: one: `sub` is a repository of its own, and the new commit has files there
+    error: one: `sub` is a separate repository, and the new commit has files there
 
     hint: move it out of the benchmark
     ");
@@ -197,7 +197,7 @@ fn an_ignored_file_in_a_submodule_is_not_overwritten() {
     bench.commit("README.md", "two\n");
     let told = bench.refused(&[]);
     assert!(
-        told.contains("`parts/sub/out.log` is yours, and the submodule now has a file of that name"),
+        told.contains("`parts/sub/out.log` is your file, and the submodule now has a file of the same name"),
         "{told}"
     );
 }

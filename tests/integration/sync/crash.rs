@@ -110,7 +110,7 @@ fn a_concurrent_sync_waits_and_says_so() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    assert_eq!(lines.next().unwrap().unwrap(), "one: waiting for another sync of it");
+    assert_eq!(lines.next().unwrap().unwrap(), "one: waiting for another sync of this benchmark");
     lock.unlock().unwrap();
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     assert!(child.wait().unwrap().success(), "{rest:?}");

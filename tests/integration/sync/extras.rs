@@ -58,7 +58,7 @@ fn large_files_are_reported_and_need_git_lfs() {
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap().trim_end(), @r"
     error: one: `--lfs` needs git-lfs, which is not installed
 
-    hint: install git-lfs, or leave `--lfs` out to get pointers in the place of large files
+    hint: install git-lfs, or omit `--lfs` to get pointers instead of large files
     ");
 }
 

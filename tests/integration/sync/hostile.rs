@@ -98,7 +98,7 @@ fn submodules_with_forbidden_transports_are_not_fetched() {
     assert!(told.starts_with("one: fetching"), "{told}");
     assert!(!pwned.exists() && !bench.clone().exists(), "{told}");
     let notes = bench.synced(&[])["notes"][0].as_str().unwrap().to_owned();
-    assert_eq!(notes, "it has submodules, which are not fetched; `run-evals sync one --submodules` does");
+    assert_eq!(notes, "its submodules were not fetched; `run-evals sync one --submodules` fetches them");
 }
 
 #[test]
@@ -128,13 +128,13 @@ fn urls_that_run_commands_or_contain_a_password_are_rejected() {
     bench.register("url: 'https://me:hunter2secret@github.com/o/r', ref: main");
     let output = bench.sync(&[]).expect(3);
     insta::assert_snapshot!(bench.message(&output), @r"
-    error: `url`: `https://github.com/o/r` was written with a user or a password in it
+    error: `url`: `https://github.com/o/r` contains a user or a password
       --> .agentv/benchmarks.yaml:6:20
        |
      6 |     source: { url: 'https://***@github.com/o/r', ref: main }
        |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
-    hint: leave the user and the password out: git's credential helpers and `GITHUB_TOKEN` authenticate
+    hint: remove the user and the password: git's credential helpers and `GITHUB_TOKEN` authenticate
     ");
     assert!(!output.stderr.contains("hunter2"));
     for url in [bench.upstream().display().to_string(), format!("file://{}", bench.upstream().display())] {

@@ -89,13 +89,13 @@ fn a_branch_or_commit_checked_out_by_hand() {
     bench.synced(&[]);
     git(&bench.clone(), &["checkout", "-q", "--detach"]);
     insta::assert_snapshot!(bench.refused(&[]), @r"
-    error: one: `[dir]/clones/one` has the commit [commit] by itself checked out, and the last sync left `main` there
+    error: one: `[dir]/clones/one` has the commit [commit] by itself checked out, but the last sync left `main` there
 
     hint: git -C [dir]/clones/one switch main
     ");
     git(&bench.clone(), &["checkout", "-q", "-b", "mine"]);
     insta::assert_snapshot!(bench.refused(&[]), @r"
-    error: one: `[dir]/clones/one` has the branch `mine` checked out, and the last sync left `main` there
+    error: one: `[dir]/clones/one` has the branch `mine` checked out, but the last sync left `main` there
 
     hint: git -C [dir]/clones/one switch main
     ");
@@ -125,7 +125,7 @@ fn a_missing_commit() {
     bench.synced(&[]);
     bench.register(&format!("url: {}, ref: '{}'", bench.upstream().display(), "1".repeat(40)));
     insta::assert_snapshot!(bench.refused(&["-q"]), @r"
-    error: one: `[dir]/upstream` has no `1111111111111111111111111111111111111111`, or does not give it away
+    error: one: ref `1111111111111111111111111111111111111111` of `[dir]/upstream` not found, or not accessible with this token
 
     hint: change `source.ref` of `one` in `[dir]/.agentv/benchmarks.yaml`
     ");
@@ -136,7 +136,7 @@ fn a_directory_that_is_not_a_clone_even_with_reset() {
     let bench = Bench::new();
     bench.write("mine.txt", "mine\n");
     insta::assert_snapshot!(bench.refused(&[]), @r"
-    error: one: `[dir]/clones/one` has files in it and is not a clone
+    error: one: `[dir]/clones/one` has files and is not a clone
 
     hint: mv [dir]/clones/one [dir]/clones/one.old && run-evals sync one
     ");
@@ -162,10 +162,10 @@ fn a_file_a_dangling_link_and_a_work_tree_of_another_repository() {
     ");
     std::fs::remove_file(bench.clone()).unwrap();
     std::os::unix::fs::symlink("/nowhere/at/all", bench.clone()).unwrap();
-    assert!(bench.refused(&[]).contains("is a link to nothing"));
+    assert!(bench.refused(&[]).contains("is a dangling link"));
     std::fs::remove_file(bench.clone()).unwrap();
     git(&bench.upstream(), &["worktree", "add", "-q", "-b", "linked", bench.clone().to_str().unwrap()]);
-    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository lies elsewhere"));
+    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository is elsewhere"));
 }
 
 #[test]
@@ -232,12 +232,12 @@ fn a_full_disk() {
 fn a_missing_and_an_unknown_benchmark() {
     let bench = Bench::new();
     insta::assert_snapshot!(bench.message(&bench.workspace.run(&["sync"]).expect(2)), @r"
-    error: name the benchmarks to sync, or all of them with `--all`
+    error: name the benchmarks to sync, or use `--all`
 
     hint: there are `one`
     ");
     insta::assert_snapshot!(bench.message(&bench.workspace.run(&["sync", "oen"]).expect(3)), @r"
-    error: there is no benchmark `oen` in `[dir]/.agentv/benchmarks.yaml`
+    error: no benchmark `oen` in `[dir]/.agentv/benchmarks.yaml`
 
     hint: did you mean `one`?
     ");
@@ -252,9 +252,9 @@ fn a_running_git_in_the_clone() {
     bench.synced(&[]);
     bench.commit("README.md", "two\n");
     insta::assert_snapshot!(bench.refused(&["--reset"]), @r"
-    error: one: another git is at work in `[dir]/clones/one`, or was killed there
+    error: one: another git process runs in `[dir]/clones/one`, or was killed there
 
-    hint: wait until it has ended; where there is none, rm [dir]/clones/one/.git/index.lock
+    hint: wait for it to finish; if there is none, rm [dir]/clones/one/.git/index.lock
     ");
     std::fs::remove_file(bench.clone().join(".git/index.lock")).unwrap();
     bench.synced(&[]);
@@ -289,5 +289,5 @@ fn a_clone_that_is_part_of_another_repository() {
     let bench = Bench::new();
     bench.synced(&[]);
     bench.write(".git/commondir", "../../../upstream/.git\n");
-    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository lies elsewhere"));
+    assert!(bench.refused(&["--reset"]).contains("is a work tree whose repository is elsewhere"));
 }

@@ -56,7 +56,7 @@ fn a_file_of_ones_own_keeps_its_comments_and_its_mode() {
     assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
     let before = std::fs::read(&file).unwrap();
     let again = bench.sync(&["--register"]).expect(0);
-    assert!(again.stderr.contains("one: AgentV has it already, as the project `one`"), "{}", again.stderr);
+    assert!(again.stderr.contains("one: AgentV already has it, as the project `one`"), "{}", again.stderr);
     assert_eq!(std::fs::read(&file).unwrap(), before);
 }
 
@@ -106,7 +106,7 @@ fn a_list_in_a_file_of_its_own_and_a_link_are_followed() {
 }
 
 #[test]
-fn what_cannot_be_added_is_told_and_nothing_is_written() {
+fn an_entry_that_cannot_be_added_is_reported_and_nothing_is_written() {
     let told = |before: &str| {
         let bench = Bench::new();
         bench.synced(&[]);
@@ -121,7 +121,7 @@ fn what_cannot_be_added_is_told_and_nothing_is_written() {
     hint: add it by hand under `projects:`: `- { id: one, name: 'one', path: '[dir]/clones/one' }`
     ");
     insta::assert_snapshot!(told("projects:\n  - { id: one, name: x, path: /x }\n"), @r"
-    error: `one` is a project in `[dir]/.agentv/config.yaml` already, with the path `/x`
+    error: `one` is already a project in `[dir]/.agentv/config.yaml`, with the path `/x`
 
     hint: remove that entry, or give the benchmark another `id`
     ");

@@ -27,7 +27,7 @@ fn all_mistakes_are_shown_at_once() {
 
     hint: letters, digits, `.`, `_` and `-`, at most 100, a letter or digit first
 
-    error: `ref`: `a..b` cannot be a name in git
+    error: `ref`: `a..b` is not a valid ref name
       --> r.yaml:7:38
        |
      7 |     source: { url: https://h/r, ref: a..b }
@@ -55,7 +55,7 @@ fn all_mistakes_are_shown_at_once() {
      13 |     source: { url: 'https://h/${{ MY_TOKEN }}', ref: 7 }
         |                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
-    hint: git's credential helpers and `GITHUB_TOKEN` authenticate without it standing anywhere
+    hint: git's credential helpers and `GITHUB_TOKEN` authenticate without storing it
 
     error: `ref`: expected a string, found a number
        --> r.yaml:13:54
@@ -63,7 +63,7 @@ fn all_mistakes_are_shown_at_once() {
      13 |     source: { url: 'https://h/${{ MY_TOKEN }}', ref: 7 }
         |                                                      ^
 
-    hint: put it in quotes, so that it stays as it is written
+    hint: put it in quotes
     ");
 }
 
@@ -78,8 +78,8 @@ fn duplicates_are_rejected() {
         [
             "error: two benchmarks have the id `a`, the first on line 2",
             "error: `a` and `b` have the same path, `[dir]/x/a`",
-            "error: the paths of `a` and `c` lie one in the other",
-            "error: the paths of `b` and `c` lie one in the other",
+            "error: the paths of `a` and `c` overlap: one contains the other",
+            "error: the paths of `b` and `c` overlap: one contains the other",
             "error: `path`: `[dir]` cannot hold a benchmark",
         ]
     );
@@ -198,12 +198,12 @@ fn a_missing_registry_and_a_typo_in_a_key_are_reported() {
     let workspace = Workspace::new();
     let output = workspace.run(&["sync", "--all"]).expect(3);
     insta::assert_snapshot!(output.stderr.replace(workspace.root().to_str().unwrap(), "[dir]").trim_end(), @r"
-    error: there is no registry `[dir]/.agentv/benchmarks.yaml`
+    error: no registry at `[dir]/.agentv/benchmarks.yaml`
 
     hint: write one: `benchmarks: [{ id: refunds, path: ~/benchmarks/refunds, source: { url: https://github.com/o/r, ref: main } }]`, or name another with `--registry FILE`
     ");
     workspace.write("r.yaml", "benchmarks:\n  - { id: a, path: a, sorce: { url: https://h/r } }\n");
     let output = workspace.run(&["sync", "--status", "--registry", "r.yaml"]).expect(0);
-    assert!(output.stderr.starts_with("warning: the key `sorce` is not known here\n"), "{}", output.stderr);
+    assert!(output.stderr.starts_with("warning: unknown key `sorce`\n"), "{}", output.stderr);
     assert!(output.stderr.contains("hint: did you mean `source`?"), "{}", output.stderr);
 }

@@ -62,18 +62,18 @@ fn unknown_options_of_the_adapter() {
     assert_snapshot!(check(&format!("command: @/run-evals adapter --target cloud {FILES} --attemt {{ATTEMPT}}")), @r"
     exit 3
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
-      error      the `command` is not understood: unexpected argument '--attemt' found
-                 hint: `run-evals adapter --help` and `run-evals dispatch --help` show what is
+      note       GitHub was not checked (`--offline`)
+      error      `run-evals` does not understand the `command`: unexpected argument '--attemt' found
+                 hint: `run-evals adapter --help` and `run-evals dispatch --help` show the options
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
     assert_snapshot!(check(&format!("command: @/run-evals adapter --target cloud {FILES} --window 2")), @r"
     exit 3
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
-      error      the `command` is not understood: invalid value '2' for '--window <DURATION>': expected a unit after the number: `2s`, `2m` or `2h`
-                 hint: `run-evals adapter --help` and `run-evals dispatch --help` show what is
+      note       GitHub was not checked (`--offline`)
+      error      `run-evals` does not understand the `command`: invalid value '2' for '--window <DURATION>': expected a unit after the number: `2s`, `2m` or `2h`
+                 hint: `run-evals adapter --help` and `run-evals dispatch --help` show the options
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
@@ -84,7 +84,7 @@ fn a_missing_command() {
     assert_snapshot!(check(""), @r"
     exit 0
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       note       `agentv eval` cannot use this target: it has no `command`
                  hint: for `agentv eval` add `command: /usr/local/bin/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID} --attempt {ATTEMPT} --files {FILES}`, with the path of your run-evals
 
@@ -97,13 +97,13 @@ fn unknown_placeholders() {
     assert_snapshot!(check("command: @/run-evals adapter --target cloud {PROMPT_FIL} {EVAL_FILE} {lower} {}"), @r"
     exit 3
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       error      AgentV has no placeholder `{PROMPT_FIL}`
                  hint: did you mean `{PROMPT_FILE}`? it replaces `{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}`, `{OUTPUT_FILE}`
       error      AgentV has no placeholder `{EVAL_FILE}`
                  hint: did you mean `{EVAL_ID}`? it replaces `{PROMPT}`, `{PROMPT_FILE}`, `{EVAL_ID}`, `{ATTEMPT}`, `{FILES}`, `{OUTPUT_FILE}`
-      error      `command` has no `{OUTPUT_FILE}`: AgentV would get no answer
-                 hint: AgentV reads the answer from that file, and from nowhere else: `--output-file {OUTPUT_FILE}`
+      error      `command` has no `{OUTPUT_FILE}`: AgentV would get no response
+                 hint: AgentV reads the response only from that file: `--output-file {OUTPUT_FILE}`
       error      `adapter` needs `{PROMPT_FILE}`
                  hint: add `--prompt-file {PROMPT_FILE}`
       error      `adapter` needs `{EVAL_ID}`
@@ -118,16 +118,16 @@ fn a_missing_or_non_executable_program() {
     assert_snapshot!(check("command: @/gone adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 3
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
-      error      there is no program `@/gone`
-                 hint: `command -v run-evals` tells where yours is
+      note       GitHub was not checked (`--offline`)
+      error      program `@/gone` not found
+                 hint: `command -v run-evals` prints the path of yours
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
     ");
     assert_snapshot!(check("command: @/notes adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 3
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       error      `@/notes` cannot be executed
                  hint: `chmod +x @/notes`, or name another program
 
@@ -136,7 +136,7 @@ fn a_missing_or_non_executable_program() {
     assert_snapshot!(check("command: run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 0
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       warning    `command` does not begin with an absolute path
                  hint: AgentV runs it in the suite's directory with a shell's `PATH`: write `/usr/local/bin/run-evals adapter …`, with the path of your run-evals
 
@@ -149,7 +149,7 @@ fn a_command_for_another_target() {
     assert_snapshot!(check("command: @/run-evals adapter --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 3
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       error      `command` does not say which target it is for
                  hint: add `--target cloud`
 
@@ -158,8 +158,8 @@ fn a_command_for_another_target() {
     assert_snapshot!(check("command: @/run-evals adapter --target=echo --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 0
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
-      warning    `command` asks another target, `echo`
+      note       GitHub was not checked (`--offline`)
+      warning    `command` names another target, `echo`
                  hint: write `--target cloud`
 
     1 target of `targets.yaml`: 1 fine
@@ -167,8 +167,8 @@ fn a_command_for_another_target() {
     assert_snapshot!(check("command: @/run-evals adapter --target cluod --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 3
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
-      error      `command` asks a target that does not exist: `cluod`
+      note       GitHub was not checked (`--offline`)
+      error      `command` names a target that does not exist: `cluod`
                  hint: write `--target cloud`
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
@@ -180,7 +180,7 @@ fn a_custom_command() {
     assert_snapshot!(check("command: @/run-evals --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}"), @r"
     exit 0
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       warning    `command` calls neither `run-evals adapter` nor `run-evals dispatch --agentv-batch`
                  hint: that is fine for a script of your own that does
 
@@ -193,7 +193,7 @@ fn calls_that_do_not_match_the_command() {
     assert_snapshot!(check("command: @/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID}\nprovider_batching: true"), @r"
     exit 0
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       warning    `provider_batching: true` beside `adapter`: AgentV would call it once, with an empty prompt
                  hint: leave `provider_batching` out: the adapter joins the calls itself
 
@@ -202,8 +202,8 @@ fn calls_that_do_not_match_the_command() {
     assert_snapshot!(check("command: @/run-evals dispatch --agentv-batch s.yaml --target cloud --output-file {OUTPUT_FILE}"), @r"
     exit 0
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
-      warning    `--agentv-batch` without `provider_batching: true`: AgentV would call it once a test case
+      note       GitHub was not checked (`--offline`)
+      warning    `--agentv-batch` without `provider_batching: true`: AgentV would call it once per test case
                  hint: add `provider_batching: true`
 
     1 target of `targets.yaml`: 1 fine
@@ -215,7 +215,7 @@ fn a_command_that_is_not_text_or_comes_from_a_variable() {
     assert_snapshot!(check("command: [@/run-evals, adapter]"), @r"
     exit 3
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       error      `command`: expected a string, found a list
 
     1 target of `targets.yaml`: 0 fine, 1 cannot be used
@@ -224,7 +224,7 @@ fn a_command_that_is_not_text_or_comes_from_a_variable() {
     exit 0
     cloud (github-actions)
       variables  `ADAPTER` not set (not needed by run-evals)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       warning    `agentv eval` needs the environment variable `ADAPTER`, which is not set
                  hint: `export ADAPTER=…`
 
@@ -234,7 +234,7 @@ fn a_command_that_is_not_text_or_comes_from_a_variable() {
     exit 0
     cloud (github-actions)
       variables  `HOME` set
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       note       `command` comes from the variable `HOME`: it was not checked
 
     1 target of `targets.yaml`: 1 fine
@@ -243,7 +243,7 @@ fn a_command_that_is_not_text_or_comes_from_a_variable() {
     exit 3
     cloud (github-actions)
       variables  `HOME` set
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       error      AgentV does not replace a reference inside a `command`
                  hint: let the whole `command` be one reference, or write it out
 
@@ -263,7 +263,7 @@ fn each_mistake_is_shown_at_its_line() {
     let output = workspace.run(&["doctor", "--offline"]).expect(3);
     assert_snapshot!(output.stdout, @r"
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       error      AgentV has no placeholder `{ID}`
                    --> targets.yaml:2:177
                     |
@@ -276,7 +276,7 @@ fn each_mistake_is_shown_at_its_line() {
                   2 | …vider: github-actions, repo: o/n, workflow: w.yml, command: 'run-evals adapter --target=clod --prompt-file {PROMPT_FILE}…
                     |                                                              ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
                  hint: add `--id {EVAL_ID}`
-      error      `command` asks a target that does not exist: `clod`
+      error      `command` names a target that does not exist: `clod`
                    --> targets.yaml:2:111
                     |
                   2 | … o/n, workflow: w.yml, command: 'run-evals adapter --target=clod --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE}…

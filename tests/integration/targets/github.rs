@@ -27,8 +27,8 @@ fn a_correct_runner_repository() {
     exit 0
     cloud (github-actions)
       ok         repository `acme/check-fine`, private
-      note       GitHub does not tell what a fine-grained token may do; it needs Actions and Contents: read and write
-                 hint: `run-evals doctor --ping` tries it
+      note       GitHub does not report the permissions of a fine-grained token; it needs Actions and Contents: read and write
+                 hint: `run-evals doctor --ping` tests it
       ok         workflow `run-evals.yml` on `main`, active
       ok         the workflow takes every input of a dispatch
       note       settings of Actions: not checked, this token may not read it
@@ -40,7 +40,7 @@ fn a_correct_runner_repository() {
                  hint: `run-evals init runner acme/check-fine --provider openai-compatible` adds what is missing
       note       names of the secrets: not checked, this token may not read it
                  hint: run `run-evals doctor` with the token of an admin
-      warning    there is no environment `run-evals`: GitHub creates it without a restriction
+      warning    no environment `run-evals`: GitHub would create it without restrictions
                  hint: `run-evals init runner acme/check-fine --provider openai-compatible` adds what is missing
       warning    branch `main` is not protected: everyone who can push can change workflow, targets and policy
                  hint: `run-evals init runner acme/check-fine --provider openai-compatible` adds what is missing
@@ -58,7 +58,7 @@ fn offline_makes_no_requests() {
     assert_snapshot!(scene.checked(&["--offline"]), @r"
     exit 0
     cloud (github-actions)
-      note       GitHub was not asked (`--offline`)
+      note       GitHub was not checked (`--offline`)
       note       `agentv eval` cannot use this target: it has no `command`
                  hint: for `agentv eval` add `command: /usr/local/bin/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID} --attempt {ATTEMPT} --files {FILES}`, with the path of your run-evals
 
@@ -84,8 +84,8 @@ fn an_invalid_token() {
     assert_snapshot!(scene.checked(&[]), @r"
     exit 3
     cloud (github-actions)
-      error      cannot read the repository `acme/check-wrong-token`: GitHub answered 401: Bad credentials
-                 hint: the token is wrong, has expired or was revoked: make a new one; on GitHub Enterprise Server it must be a token of that server
+      error      cannot read the repository `acme/check-wrong-token`: GitHub returned 401: Bad credentials
+                 hint: the token is wrong, expired or revoked: create a new one; on GitHub Enterprise Server it must be a token of that server
       note       `agentv eval` cannot use this target: it has no `command`
                  hint: for `agentv eval` add `command: /usr/local/bin/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID} --attempt {ATTEMPT} --files {FILES}`, with the path of your run-evals
 
@@ -102,7 +102,7 @@ fn a_missing_token_file() {
     exit 3
     cloud (github-actions)
       error      cannot read the token file `gone`: No such file or directory (os error 2)
-                 hint: `--token-file` names a file that holds nothing but the token
+                 hint: `--token-file` takes a file that contains only the token
       note       `agentv eval` cannot use this target: it has no `command`
                  hint: for `agentv eval` add `command: /usr/local/bin/run-evals adapter --target cloud --prompt-file {PROMPT_FILE} --output-file {OUTPUT_FILE} --id {EVAL_ID} --attempt {ATTEMPT} --files {FILES}`, with the path of your run-evals
 

@@ -97,7 +97,7 @@ fn unset_variables() {
     exit 3
     default → ${{ AGENT_TARGET }}
       variables  `AGENT_TARGET` not set
-      error      `use_target` leads nowhere: default → ${{ AGENT_TARGET }} (unset)
+      error      `use_target` does not resolve: default → ${{ AGENT_TARGET }} (unset)
                    --> targets.yaml:2:34
                     |
                   2 |   - { name: default, use_target: '${{ AGENT_TARGET }}' }
@@ -123,7 +123,7 @@ targets:
     assert_snapshot!(report(targets, &[]), @r"
     exit 3
     a → b → a
-      error      `use_target` goes in a circle: a → b → a
+      error      `use_target` is circular: a → b → a
                    --> targets.yaml:3:28
                     |
                   3 |   - { name: b, use_target: a }
@@ -131,7 +131,7 @@ targets:
                  hint: give one of these targets a `provider` instead
 
     b → a → b
-      error      `use_target` goes in a circle: b → a → b
+      error      `use_target` is circular: b → a → b
                    --> targets.yaml:2:28
                     |
                   2 |   - { name: a, use_target: b }
@@ -139,7 +139,7 @@ targets:
                  hint: give one of these targets a `provider` instead
 
     c → nowhere
-      error      `use_target` leads nowhere: c → nowhere (no such target)
+      error      `use_target` does not resolve: c → nowhere (no such target)
                    --> targets.yaml:4:28
                     |
                   4 |   - { name: c, use_target: nowhere }
@@ -286,7 +286,7 @@ fn as_json() {
           "findings": [
             {
               "level": "error",
-              "text": "`use_target` leads nowhere: broken → nowhere (no such target)\n   --> targets.yaml:15:33\n    |\n 15 |   - { name: broken, use_target: nowhere }\n    |                                 ^^^^^^^",
+              "text": "`use_target` does not resolve: broken → nowhere (no such target)\n   --> targets.yaml:15:33\n    |\n 15 |   - { name: broken, use_target: nowhere }\n    |                                 ^^^^^^^",
               "hint": "its targets: `gpt`, `default`, `agent`, `echo`, `broken`"
             }
           ]

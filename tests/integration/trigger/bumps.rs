@@ -98,7 +98,7 @@ pub(super) fn thirty(history: History) -> History {
         )
         .commit_on("main", "merge the branch", "merge refs/heads/side\n", &[(&path("pi"), prompt("1.1.0"))])
         .commit("rho 1.9.0", &[(&path("rho"), prompt("1.9.0"))])
-        .commit("a name that is no skill", &[(&path("Sigma"), prompt("1.0.0"))])
+        .commit("a name that is not a skill", &[(&path("Sigma"), prompt("1.0.0"))])
         .commit(
             "tau is new, with odd line ends",
             &[(&path("tau"), prompt("\"1.2.0\"").map(|text| text.replace('\n', "\r\n")))],
@@ -135,7 +135,7 @@ fn exactly_the_versions_bumped_in_thirty_commits_are_requested() {
     insta::assert_snapshot!(output.stderr, @r"
     warning: `components/Sigma` was left out: the name of a skill has 1 to 100 characters of `a-z`, `0-9`, `.`, `_` and `-`, begins with a letter or digit, and has no `..`
 
-    warning: `components/iota/prompt.md` has no `version: MAJOR.MINOR.PATCH` in its front matter: it is not evaluated
+    warning: `components/iota/prompt.md` has no `version: MAJOR.MINOR.PATCH` in its front matter, so it is not evaluated
     ");
 }
 

@@ -63,7 +63,7 @@ fn the_event_of_a_push_is_read() {
     insta::assert_snapshot!(stderr, @r"
     error: no skill and no push to evaluate
 
-    hint: name a skill, or a push with `--before` and `--after`
+    hint: pass a skill, or a push with `--before` and `--after`
     ");
     event(&path, "refs/tags/v1", names.of("before"), names.of("alpha 1.1.0"));
     assert_eq!(
@@ -91,7 +91,7 @@ fn a_rewritten_history_is_compared_with_the_merge_base() {
     let output = stage.push(&old, &new).expect(0);
     assert_eq!(stage.fired(), fired("alpha", &new));
     let told = output.stderr.replace(&before[..7], "<before>");
-    insta::assert_snapshot!(told, @"warning: the history was written anew: looked at what came after `<before>`, the last commit that both have");
+    insta::assert_snapshot!(told, @"warning: the history was rewritten: checked the commits since the merge base `<before>`");
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn without_the_commit_before_only_the_last_commit_is_checked() {
     let output = stage.push("1234567890123456789012345678901234567890", names.of("beta 2.0.0")).expect(0);
     assert_eq!(stage.fired(), fired("beta", names.of("beta 2.0.0")));
     let told = output.stderr.replace(&names.of("beta 2.0.0")[..7], "<after>");
-    insta::assert_snapshot!(told, @"warning: GitHub does not know how `1234567` leads to `<after>`: only the last commit was looked at");
+    insta::assert_snapshot!(told, @"warning: GitHub cannot compare `1234567` with `<after>`: only the last commit was checked");
 }
 
 #[test]
@@ -152,11 +152,11 @@ fn errors_of_github_are_reported() {
     let output = stage.push(names.of("before"), unknown);
     assert_eq!((output.code, stage.fired().len()), (Some(1), 0));
     stage.github.forget_violations();
-    insta::assert_snapshot!(output.stderr, @"error: cannot read the commits `1234567890123456789012345678901234567890` of `meadow/prompt-library`: GitHub answered 422: No commit found for SHA: 1234567890123456789012345678901234567890");
+    insta::assert_snapshot!(output.stderr, @"error: cannot read the commits `1234567890123456789012345678901234567890` of `meadow/prompt-library`: GitHub returned 422: No commit found for SHA: 1234567890123456789012345678901234567890");
     let output = stage.push("HEAD~1", names.of("before")).expect(2);
     insta::assert_snapshot!(output.stderr, @r"
     error: `--before` is not a commit: `HEAD~1`: a commit has 40 lower-case hexadecimal digits
 
-    hint: name a skill, or a push with `--before` and `--after`
+    hint: pass a skill, or a push with `--before` and `--after`
     ");
 }

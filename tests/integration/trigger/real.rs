@@ -119,9 +119,9 @@ fn a_bumped_skill_is_evaluated_once() {
     assert_eq!(outcome(&run(&stage, &serve, &sweep).expect(0))["outcome"], "merged");
 
     let output = run(&stage, &serve, &["trigger", "no-such-skill"]).expect(1);
-    assert!(output.stderr.contains("the service answered 404"), "{}", output.stderr);
+    assert!(output.stderr.contains("the service returned 404"), "{}", output.stderr);
     let output = run(&stage, &serve, &["trigger", SKILL, "--git-sha", "0123456"]).expect(1);
-    assert!(output.stderr.contains("the service answered 422"), "{}", output.stderr);
+    assert!(output.stderr.contains("the service returned 422"), "{}", output.stderr);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn an_untrusted_certificate_gets_no_token() {
     stage.workspace.write("cert.pem", other.cert.pem());
     let output = run(&stage, &serve, &["trigger", SKILL]).expect(1);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `grant-letter-extraction` is not evaluated: invalid peer certificate: BadSignature
+    error: `grant-letter-extraction` was not evaluated: invalid peer certificate: BadSignature
 
     hint: check the address, the network and the proxy variables; a certificate of your own CA is trusted with `--ca-file` or the variable `RUN_EVALS_SERVE_CA`
     ");

@@ -36,11 +36,11 @@ fn a_busy_service_fails_the_step_and_is_called_once() {
     let stage = stage();
     stage.run(&["trigger", "alpha"]).expect(0);
     let output = stage.run(&["trigger", "beta"]).expect(6);
-    insta::assert_snapshot!(output.stdout, @"busy       beta  -  newest   the service evaluates `alpha` since 2026-11-17T03:17:00Z");
+    insta::assert_snapshot!(output.stdout, @"busy       beta  -  newest   the service has been evaluating `alpha` since 2026-11-17T03:17:00Z");
     insta::assert_snapshot!(output.stderr, @r"
-    error: `beta` is not evaluated: the service evaluates `alpha` since 2026-11-17T03:17:00Z
+    error: `beta` was not evaluated: the service has been evaluating `alpha` since 2026-11-17T03:17:00Z
 
-    hint: it takes one at a time: `run-evals sweep` asks again for what was left out
+    hint: it runs one evaluation at a time: `run-evals sweep` requests missing ones
     ");
     assert_eq!(stage.service.job_requests().len(), 2);
 }
@@ -72,63 +72,63 @@ fn every_rejection_fails_the_step_and_has_a_hint() {
     }
     assert_eq!(stage.service.job_requests().len(), 15, "each once, and no redirect is followed");
     insta::assert_snapshot!(told, @r#"
-    error: `alpha` is not evaluated: the service answered 400: replicates: a whole number from 1 to 100
+    error: `alpha` was not evaluated: the service returned 400: replicates: a whole number from 1 to 100
 
-    hint: the address may not be that of a `run-evals serve` of this version
+    hint: the address may not belong to `run-evals serve` of this version
 
-    error: `alpha` is not evaluated: the service answered 401: no valid token
+    error: `alpha` was not evaluated: the service returned 401: no valid token
 
-    hint: the service does not know this token: set `RUN_EVALS_SERVE_TOKEN` to the one the service was started with
+    hint: the service rejected this token: set `RUN_EVALS_SERVE_TOKEN` to the one the service was started with
 
-    error: `alpha` is not evaluated: the service answered 403: this address is not allowed
+    error: `alpha` was not evaluated: the service returned 403: this address is not allowed
 
-    hint: the service takes requests from certain addresses only: add that of this machine to its list
+    hint: the service accepts only certain addresses: add this machine's to its list
 
-    error: `alpha` is not evaluated: the service answered 404: no skill `alpha`
+    error: `alpha` was not evaluated: the service returned 404: no skill `alpha`
 
-    hint: the default branch of the library has no such component, or the address is not that of the service
+    hint: the default branch of the library does not have this component, or this is not the service's address
 
-    error: `alpha` is not evaluated: the service answered 413: larger than 64 KiB
+    error: `alpha` was not evaluated: the service returned 413: larger than 64 KiB
 
-    hint: the address may not be that of a `run-evals serve` of this version
+    hint: the address may not belong to `run-evals serve` of this version
 
-    error: `alpha` is not evaluated: the service answered 422: the commit is not on the default branch
+    error: `alpha` was not evaluated: the service returned 422: the commit is not on the default branch
 
-    error: `alpha` is not evaluated: the service answered 429: slow down
+    error: `alpha` was not evaluated: the service returned 429: slow down
 
-    hint: too many attempts with a wrong token: wait, and correct it
+    hint: too many attempts with a wrong token: wait, and fix the token
 
-    error: `alpha` is not evaluated: the service answered 503: cannot pull: connection refused
+    error: `alpha` was not evaluated: the service returned 503: cannot pull: connection refused
 
-    hint: the service could not bring its clones up to date: its log says why
+    hint: the service could not update its clones: see its log
 
-    error: `alpha` is not evaluated: the service answered 503: cannot pull caused by: no space left
+    error: `alpha` was not evaluated: the service returned 503: cannot pull caused by: no space left
 
     hint: free some space
 
-    error: `alpha` is not evaluated: the service answered 500: no reason given
+    error: `alpha` was not evaluated: the service returned 500: no reason given
 
-    hint: the service, or the proxy before it, has trouble: its log says why
+    hint: the service or its proxy failed: see its log
 
-    error: `alpha` is not evaluated: the service answered 502: a web page instead of a reason
+    error: `alpha` was not evaluated: the service returned 502: a web page instead of a reason
 
-    hint: the service, or the proxy before it, has trouble: its log says why
+    hint: the service or its proxy failed: see its log
 
-    error: `alpha` is not evaluated: the service answered 200: {"job_id":"job-1"}
+    error: `alpha` was not evaluated: the service returned 200: {"job_id":"job-1"}
 
-    hint: the address may not be that of a `run-evals serve` of this version
+    hint: the address may not belong to `run-evals serve` of this version
 
-    error: `alpha` is not evaluated: the service answered 202: the response names no job
+    error: `alpha` was not evaluated: the service returned 202: the response names no job
 
-    hint: the address may not be that of a `run-evals serve` of this version
+    hint: the address may not belong to `run-evals serve` of this version
 
-    error: `alpha` is not evaluated: the service answered 302: no reason given
+    error: `alpha` was not evaluated: the service returned 302: no reason given
 
-    hint: redirects are not followed: name the address that the service itself has
+    hint: redirects are not followed: use the service's own address
 
-    error: `alpha` is not evaluated: the service answered 307: no reason given
+    error: `alpha` was not evaluated: the service returned 307: no reason given
 
-    hint: redirects are not followed: name the address that the service itself has
+    hint: redirects are not followed: use the service's own address
     "#);
 }
 
@@ -144,9 +144,9 @@ fn responses_cannot_inject_workflow_commands_or_show_the_token() {
     stage.service.answer(422, &"z".repeat(100_000));
     let output = stage.run(&["trigger", "alpha"]).expect(1);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `alpha` is not evaluated: the answer is larger than 64 KiB
+    error: `alpha` was not evaluated: the response is larger than 64 KiB
 
-    hint: the service may have begun all the same: its list of jobs says so
+    hint: the service may have started it anyway: check its list of jobs
     ");
 }
 
@@ -155,7 +155,7 @@ fn the_token_is_sent_nowhere_else() {
     let stage = stage();
     let run = |args: &[&str]| stage.workspace.run(&[&["trigger", "alpha"], args].concat());
     insta::assert_snapshot!(run(&["--url", "http://evaluator.example.org"]).expect(2).stderr, @r"
-    error: the address of the service must be `https`: over `http` everybody on the way could read the token
+    error: the address of the service must be `https`: over `http`, others on the network could read the token
 
     hint: such as `https://evaluator.example.org`
     ");
@@ -170,7 +170,7 @@ fn the_token_is_sent_nowhere_else() {
     insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @r"
     error: no token for the service
 
-    hint: put it into the variable `RUN_EVALS_SERVE_TOKEN`, or name a file with `--auth-token-file`
+    hint: set `RUN_EVALS_SERVE_TOKEN`, or pass a file with `--auth-token-file`
     ");
     let output = stage
         .workspace
@@ -192,7 +192,7 @@ fn the_token_is_sent_nowhere_else() {
     insta::assert_snapshot!(run(&["--url", "https://127.0.0.1:1", "--ca-file", "ca.pem"]).expect(3).stderr, @r"
     error: the certificates of the service's CA are not in PEM format
 
-    hint: they begin with `-----BEGIN CERTIFICATE-----`; `--ca-file` or the variable `RUN_EVALS_SERVE_CA` has them
+    hint: they begin with `-----BEGIN CERTIFICATE-----`; set them with `--ca-file` or `RUN_EVALS_SERVE_CA`
     ");
     stage.workspace.write("token", format!("{SERVE_TOKEN}\n"));
     stage.service.state().jobs.clear();
@@ -209,7 +209,7 @@ fn a_silent_service_times_out_and_the_unknown_outcome_is_reported() {
     let stage = stage();
     let refused = stage.workspace.run(&["trigger", "alpha", "--url", "http://127.0.0.1:1"]).expect(1);
     insta::assert_snapshot!(refused.stderr, @r#"
-    error: `alpha` is not evaluated: Connection refused (os error 111)
+    error: `alpha` was not evaluated: Connection refused (os error 111)
 
     hint: check the address, the network and the proxy variables; a certificate of your own CA is trusted with `--ca-file` or the variable `RUN_EVALS_SERVE_CA`
     "#);
@@ -220,9 +220,9 @@ fn a_silent_service_times_out_and_the_unknown_outcome_is_reported() {
     let silent = stage.workspace.run(&["trigger", "alpha", "--url", &url, "--timeout", "300ms"]).expect(1);
     assert!(begun.elapsed() < Duration::from_secs(20));
     insta::assert_snapshot!(silent.stderr, @r"
-    error: `alpha` is not evaluated: no answer in time
+    error: `alpha` was not evaluated: no response in time
 
-    hint: the service may have begun all the same: its list of jobs says so
+    hint: the service may have started it anyway: check its list of jobs
     ");
 }
 
@@ -278,16 +278,16 @@ fn a_step_writes_a_summary() {
     | component | version | commit | outcome | |
     | --- | --- | --- | --- | --- |
     | <code>alpha</code> | 1.0.0 → 1.1.1 | [<alpha>](https://github.com/meadow/prompt-library/commit/<alpha>) | fired | <code>job&#45;1</code> |
-    | <code>eta</code> | 1.9.0 → 1.10.0 | [<eta>](https://github.com/meadow/prompt-library/commit/<eta>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>gamma</code> | 0.9.0 → 2.0.0 | [<gamma>](https://github.com/meadow/prompt-library/commit/<gamma>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>lambda</code> | 0.1.0 (new) | [<lambda>](https://github.com/meadow/prompt-library/commit/<lambda>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>omicron&#45;two</code> | 1.0.0 (new) | [<omicron-two>](https://github.com/meadow/prompt-library/commit/<omicron-two>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>pi</code> | 1.0.0 → 1.1.0 | [<pi>](https://github.com/meadow/prompt-library/commit/<pi>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>tau</code> | 1.2.0 (new) | [<tau>](https://github.com/meadow/prompt-library/commit/<tau>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>theta</code> | 1.0.0 → 1.1.0 | [<theta>](https://github.com/meadow/prompt-library/commit/<theta>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
-    | <code>zeta</code> | 1.0.0 → 1.1.0 | [<zeta>](https://github.com/meadow/prompt-library/commit/<zeta>) | **busy** | <code>the service evaluates &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>eta</code> | 1.9.0 → 1.10.0 | [<eta>](https://github.com/meadow/prompt-library/commit/<eta>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>gamma</code> | 0.9.0 → 2.0.0 | [<gamma>](https://github.com/meadow/prompt-library/commit/<gamma>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>lambda</code> | 0.1.0 (new) | [<lambda>](https://github.com/meadow/prompt-library/commit/<lambda>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>omicron&#45;two</code> | 1.0.0 (new) | [<omicron-two>](https://github.com/meadow/prompt-library/commit/<omicron-two>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>pi</code> | 1.0.0 → 1.1.0 | [<pi>](https://github.com/meadow/prompt-library/commit/<pi>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>tau</code> | 1.2.0 (new) | [<tau>](https://github.com/meadow/prompt-library/commit/<tau>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>theta</code> | 1.0.0 → 1.1.0 | [<theta>](https://github.com/meadow/prompt-library/commit/<theta>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
+    | <code>zeta</code> | 1.0.0 → 1.1.0 | [<zeta>](https://github.com/meadow/prompt-library/commit/<zeta>) | **busy** | <code>the service has been evaluating &#96;alpha&#96; since 2026&#45;11&#45;17T03&#58;17&#58;00Z</code> |
 
-    It takes one at a time: `run-evals sweep` asks again for what was left out.
+    It runs one evaluation at a time: `run-evals sweep` requests missing ones.
 
     <sub><before>..<after>, 3 other prompts changed; 36 requests to GitHub</sub>
     "#);

@@ -125,7 +125,7 @@ fn the_sweep_requests_what_a_busy_service_missed_and_nothing_twice() {
     assert_eq!(outcomes(&output.stdout), pairs(&expected));
     let fired = stage.fired()[5..].to_vec();
     assert_eq!(fired, pairs(&[("delta", names.of("delta 2.1.0")), ("zeta", names.of("zeta 1.1.0"))]));
-    assert!(output.stderr.contains("the service evaluates `alpha`; `delta` waits"), "{}", output.stderr);
+    assert!(output.stderr.contains("the service is evaluating `alpha`; `delta` waits"), "{}", output.stderr);
 
     // Once everything is evaluated, there is nothing left to do.
     let all = ["alpha 1.1.0", "beta 2.0.0", "delta 2.1.0", "gamma 1.0.0", "zeta 1.1.0"];
@@ -158,7 +158,7 @@ fn the_wait_is_limited_and_the_sweep_reports_what_it_could_not_request() {
     let left: Vec<&str> = output.stdout.lines().filter(|line| line.starts_with("busy")).collect();
     assert_eq!(left.len(), 4, "{}", output.stdout);
     assert!(
-        output.stderr.contains("error: `zeta` is not evaluated: the service evaluates `alpha`"),
+        output.stderr.contains("error: `zeta` was not evaluated: the service is evaluating `alpha`"),
         "{}",
         output.stderr
     );
@@ -197,7 +197,7 @@ fn only_recent_bumps_are_checked() {
     let stage = Stage::new(&history());
     stage.service.state().looks_per_job = Some(1);
     let output = stage.sweep(&["--since", "1m"]).expect(0);
-    assert_eq!(output.stdout, "no component's version rose by MAJOR or MINOR\n");
+    assert_eq!(output.stdout, "no component has a MAJOR or MINOR version bump\n");
     assert_eq!(stage.github.counted("reader"), 2, "the repository and its commits");
     stage.sweep(&["--since", "72h"]).expect(0);
     let skills: Vec<String> = stage.fired().into_iter().map(|(skill, _)| skill).collect();
@@ -279,9 +279,9 @@ fn an_edited_leaderboard_is_reported() {
     stage.github.put_file(REPO, "leaderboard.json", &edited);
     let output = stage.sweep(&[]).expect(3);
     insta::assert_snapshot!(output.stderr, @r"
-    error: `leaderboard.json:12` was changed by hand: here it is not what `run-evals` writes
+    error: `leaderboard.json:12` was changed by hand: this line differs from what `run-evals` writes
 
-    hint: this file is written by `run-evals` alone; take the last version that it wrote: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
     ");
     // In a pull request, it is merely ignored.
     stage.github.put_file(REPO, "leaderboard.json", board(&[]));
@@ -289,5 +289,5 @@ fn an_edited_leaderboard_is_reported() {
     stage.github.put_file_on(REPO, "eval-results/beta-1234567-20261117T010203Z", "leaderboard.json", &edited);
     let output = stage.sweep(&["--dry-run", "--format", "json"]).expect(0);
     assert_eq!(outcomes(&output.stdout)[1], ("beta".to_owned(), "wanted".to_owned()));
-    insta::assert_snapshot!(output.stderr, @"warning: the leaderboard of pull request 1001 does not count: `leaderboard.json:12` was changed by hand: here it is not what `run-evals` writes");
+    insta::assert_snapshot!(output.stderr, @"warning: the leaderboard of pull request 1001 does not count: `leaderboard.json:12` was changed by hand: this line differs from what `run-evals` writes");
 }

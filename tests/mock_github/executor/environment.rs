@@ -82,7 +82,7 @@ pub(super) fn facts(world: &World, matrix_job: &MatrixJob, dir: &Path) -> Result
     let state = world.lock();
     let run = state.runs.get(&matrix_job.run).ok_or("the run is gone")?;
     let job = run.jobs.iter().find(|job| job.id == matrix_job.job).ok_or("the job is gone")?;
-    let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository is gone")?.clone();
+    let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository does not exist")?.clone();
     let event = json!({
         "inputs": run.inputs,
         "ref": run.reference,

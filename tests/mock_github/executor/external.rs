@@ -55,7 +55,7 @@ async fn try_run(world: &Arc<World>, id: u64) -> Result<&'static str, String> {
     let description = {
         let state = world.lock();
         let run = state.runs.get(&id).ok_or("the run is gone")?;
-        let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository is gone")?;
+        let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository does not exist")?;
         json!({
             "env": variables,
             "secrets": repo.secrets,

@@ -20,7 +20,7 @@ pub(super) async fn run(world: &Arc<World>, id: u64, only_failed: bool) -> Resul
     let jobs = {
         let state = world.lock();
         let run = state.runs.get(&id).ok_or("the run is gone")?;
-        let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository is gone")?;
+        let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository does not exist")?;
         called::expand(&run.workflow, &context(run, &repo.secrets), world.options.action.as_deref())?
     };
     // By key: the result, and whether it ran in this attempt.
@@ -79,7 +79,7 @@ fn planned(
     let mut state = world.lock();
     let repo = {
         let run = state.runs.get(&id).ok_or("the run is gone")?;
-        state.repos.get(&run.repo.to_lowercase()).cloned().ok_or("the repository is gone")?
+        state.repos.get(&run.repo.to_lowercase()).cloned().ok_or("the repository does not exist")?
     };
     let (mut context, attempt, earlier) = {
         let run = state.runs.get(&id).ok_or("the run is gone")?;

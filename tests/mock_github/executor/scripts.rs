@@ -14,7 +14,7 @@ pub(super) async fn checkout(world: &World, matrix_job: &MatrixJob, workspace: &
     let (dir, sha) = {
         let state = world.lock();
         let run = state.runs.get(&matrix_job.run).ok_or("the run is gone")?;
-        let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository is gone")?;
+        let repo = state.repos.get(&run.repo.to_lowercase()).ok_or("the repository does not exist")?;
         (repo.bare.dir.clone(), run.sha.clone())
     };
     let archive = workspace.with_extension("tar");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-/// Route, status, and the schema of the body; `*` at the end stands for anything.
+/// Route, status, and the schema of the body; `*` at the end matches anything.
 const ADDITIONS: [(&str, u16, &str); 9] = [
     // A token that is unknown or lacks access. The description names these for few routes.
     ("*", 401, "basic-error"),

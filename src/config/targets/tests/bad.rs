@@ -255,7 +255,7 @@ fn results_in_two_places() {
      6 |     results_branch: a
        |                     ^
 
-    hint: keep one: a branch is the audit trail, artifacts leave no trace in the repository
+    hint: keep one: a branch keeps an audit trail, artifacts leave no trace in the repository
     ");
     insta::assert_snapshot!(refused(&one("provider: github-actions\nrepo: o/n\nworkflow: w.yml\nresults_branch: eval-batch")), @r"
     `results_branch`: expected another name, because `eval-batch` is where batches are handed over, found `eval-batch`
@@ -440,7 +440,7 @@ fn a_missing_model_is_reported_where_the_target_is_used() {
 #[test]
 fn a_budget_without_a_price() {
     insta::assert_snapshot!(refused(&one("provider: openai\nmodel: m\napi_key: ${{ KEY }}\nbudget_usd: 5")), @r"
-    `budget_usd` without `price`: what was spent cannot be known
+    `budget_usd` without `price`: the cost cannot be computed
       --> targets.yaml:6:17
        |
      6 |     budget_usd: 5
@@ -835,7 +835,7 @@ fn a_github_token_is_not_a_key_for_another_server() {
      5 |     base_url: https://models.github.ai/inference
        |               ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
 
-    hint: name the API of a vendor; with `auth` instead of `api_key`, it needs no stored key either (docs/keyless.md)
+    hint: use a vendor's API; with `auth` instead of `api_key` it needs no stored key either (docs/keyless.md)
     ");
 }
 
@@ -906,7 +906,7 @@ fn an_empty_default_of_a_required_key() {
 #[test]
 fn a_dangling_link() {
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: gtp\n  - name: gpt\n    provider: mock\n", "a", &env()), @r"
-    `use_target` leads nowhere: a → gtp (no such target)
+    `use_target` does not resolve: a → gtp (no such target)
       --> targets.yaml:3:17
        |
      3 |     use_target: gtp
@@ -915,7 +915,7 @@ fn a_dangling_link() {
     hint: did you mean `gpt`?
     ");
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: b\n  - name: b\n    use_target: ${{ X }}\n  - name: gpt\n    provider: mock\n", "a", &env()), @r"
-    `use_target` leads nowhere: a → b → ${{ X }} (unset)
+    `use_target` does not resolve: a → b → ${{ X }} (unset)
       --> targets.yaml:5:17
        |
      5 |     use_target: ${{ X }}
@@ -924,7 +924,7 @@ fn a_dangling_link() {
     hint: set `X` to the name of a target; its targets: `a`, `b`, `gpt`
     ");
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: b\n  - name: b\n    use_target: ${{ X }}\n  - name: gpt\n    provider: mock\n", "a", &Env::from([("X", KEY)])), @r"
-    `use_target` leads nowhere: a → b → ${{ X }} (no such target)
+    `use_target` does not resolve: a → b → ${{ X }} (no such target)
       --> targets.yaml:5:17
        |
      5 |     use_target: ${{ X }}
@@ -947,7 +947,7 @@ fn a_dangling_link() {
 #[test]
 fn a_link_cycle() {
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: b\n  - name: b\n    use_target: ${{ X }}\n  - name: gpt\n    provider: mock\n", "a", &Env::from([("X", "a")])), @r"
-    `use_target` goes in a circle: a → b → ${{ X }} = a
+    `use_target` is circular: a → b → ${{ X }} = a
       --> targets.yaml:5:17
        |
      5 |     use_target: ${{ X }}
@@ -956,7 +956,7 @@ fn a_link_cycle() {
     hint: give one of these targets a `provider` instead
     ");
     insta::assert_snapshot!(unresolved("targets:\n  - name: a\n    use_target: a\n", "a", &env()), @r"
-    `use_target` goes in a circle: a → a
+    `use_target` is circular: a → a
       --> targets.yaml:3:17
        |
      3 |     use_target: a
@@ -1092,13 +1092,13 @@ fn likely_mistakes_are_warnings() {
 
     hint: use `reasoning_effort`
 
-    `retry_status_codes` has no effect: which answers are repeated is not configurable
+    `retry_status_codes` has no effect: which errors are retried is not configurable
       --> targets.yaml:7:25
        |
      7 |     retry_status_codes: [500]
        |                         ^
 
-    hint: 408, 409, 424, 429, 5xx but 501, and broken connections are repeated
+    hint: 408, 409, 424, 429, 5xx but 501, and broken connections are retried
     ");
     assert!(file.resolve("t", &env()).is_ok());
 }

@@ -12,7 +12,7 @@ use crate::protocol::MOST_SHARDS;
 
 const INTRODUCTION: &str = "# Keys of `targets.yaml`
 
-Unknown keys are errors. `${{ NAME }}` and `${{ NAME:-default }}` may stand for any value but `name` and `price`; a key is
+Unknown keys are errors. `${{ NAME }}` and `${{ NAME:-default }}` may replace any value except `name` and `price`; a key is
 always a reference.
 
 ";

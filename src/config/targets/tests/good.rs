@@ -297,7 +297,10 @@ fn ten_links_are_followed_and_no_more() {
     let (file, _) = load(&yaml).unwrap();
     assert_eq!(file.resolve("t10", &env()).unwrap().name(), "t0");
     let message = told(&file.resolve("t11", &env()).unwrap_err());
-    assert!(message.starts_with("`use_target` is followed 10 times at most: t11 → t10 → "), "{message}");
+    assert!(
+        message.starts_with("`use_target` is nested more than 10 levels deep: t11 → t10 → "),
+        "{message}"
+    );
 }
 
 #[test]
@@ -314,7 +317,7 @@ fn the_nearest_file_is_used_and_files_are_not_merged() {
     std::fs::create_dir_all(root.join(".agentv")).unwrap();
     std::fs::create_dir_all(inner.join("targets.yaml")).unwrap();
     let roots = Roots::new(&inner, &root);
-    assert_eq!(TargetsFile::discover(&roots), None, "a directory is no file");
+    assert_eq!(TargetsFile::discover(&roots), None, "a directory is not a file");
     for place in
         [".agentv/targets.yml", ".agentv/targets.yaml", "targets.yml", "targets.yaml", "evals/targets.yml"]
     {

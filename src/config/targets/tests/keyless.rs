@@ -179,7 +179,7 @@ fn the_keys_of_an_identity_are_closed() {
      5 |     auth: {}
        |           ^
 
-    hint: the identity of the GitHub Actions job is the only one that is exchanged
+    hint: only the identity of the GitHub Actions job is supported
     ");
 }
 

@@ -30,7 +30,7 @@ fn load(yaml: &str) -> Result<(TargetsFile, Vec<String>), Failure> {
     loaded
 }
 
-/// Whatever the readers accept must be valid for editors too.
+/// Checks that whatever the readers accept is also valid in editors.
 fn editors_like(yaml: &str) {
     static VALIDATOR: LazyLock<jsonschema::Validator> =
         LazyLock::new(|| jsonschema::draft7::new(&targets_schema()).unwrap());
@@ -45,7 +45,7 @@ fn env() -> Env {
     Env::from([("KEY", KEY), ("ODD", "odd-0123456789abcdef"), ("EMPTY", "")])
 }
 
-/// The message and, below it, the hint that the reporter prints.
+/// The message, then the hint that the reporter prints.
 fn told(failure: &Failure) -> String {
     assert_eq!(failure.exit(), Exit::Config);
     let hint = failure.hint_text().map(|hint| format!("\n\nhint: {hint}")).unwrap_or_default();

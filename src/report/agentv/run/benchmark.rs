@@ -1,4 +1,4 @@
-//! `benchmark.json`: the rows summed up as AgentV does it.
+//! `benchmark.json`: summarizes the rows as AgentV does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::AgentvRun;
 use super::row::{Row, mean, part, thousandths};
 
-/// What a grader must give to count as passed here, whatever the suite says.
+/// The score at which a grader counts as passed here, independent of the suite.
 const THRESHOLD: f64 = 0.8;
 
 pub(super) fn benchmark(run: &AgentvRun<'_>, rows: &[Row<'_>], skipped: u64) -> Value {
@@ -63,7 +63,7 @@ fn notes(rows: &[Row<'_>], skipped: u64) -> Vec<String> {
     told.into_iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect()
 }
 
-/// The part of the graders that passed.
+/// The share of graders that passed.
 fn pass_rate(row: &Row<'_>) -> f64 {
     if row.scores.is_empty() {
         return if row.score >= THRESHOLD { 1.0 } else { 0.0 };

@@ -1,7 +1,7 @@
-//! A run directory as AgentV leaves one: what its `results`, `compare` and dashboard read.
+//! A run directory in AgentV's format, for its `results`, `compare` and dashboard.
 //!
-//! `row` makes one row a test of what all its trials came to, `benchmark` sums the rows up. Nothing is written here: the result
-//! is names and contents.
+//! `row` combines all trials of a test into one row, `benchmark` summarizes the rows. Nothing is written here: the result is a map
+//! of names to contents.
 
 mod benchmark;
 mod row;
@@ -20,15 +20,15 @@ use crate::model::{Digest, Response, ScoreRow, TokenUsage};
 pub struct AgentvRun<'a> {
     /// The suite's name.
     pub suite: &'a str,
-    /// The suite's path, as it is shown.
+    /// The suite's path, for display.
     pub eval_file: &'a str,
     /// When it ran.
     pub timestamp: Timestamp,
-    /// What each target came to.
+    /// The results of each target.
     pub targets: Vec<AgentvTarget<'a>>,
 }
 
-/// What one target came to.
+/// The results of one target.
 #[derive(Debug, Clone)]
 pub struct AgentvTarget<'a> {
     /// Its name.
@@ -39,8 +39,8 @@ pub struct AgentvTarget<'a> {
     pub scores: &'a [ScoreRow],
 }
 
-/// The files of the run directory, by their paths in it. A test that the suite does not grade has no row, because a row
-/// must have a score.
+/// The files of the run directory, by relative path. A test that the suite does not grade has no row, because a row needs a
+/// score.
 pub fn render_run(run: &AgentvRun<'_>) -> serde_json::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let mut index = String::new();
@@ -70,7 +70,7 @@ pub fn render_run(run: &AgentvRun<'_>) -> serde_json::Result<BTreeMap<String, St
     Ok(files)
 }
 
-/// A row, and where the rest of the test is.
+/// A row, and the location of the test's other files.
 #[derive(Serialize)]
 struct InRun<'r> {
     #[serde(flatten)]
@@ -98,7 +98,7 @@ fn timing(rows: &[Row<'_>]) -> Value {
     })
 }
 
-/// A name as a file may have it: ids are a stranger's words. What had to be changed is told apart by a digest.
+/// A name made safe for files: ids are untrusted. Changed names get a digest, so that they stay distinct.
 fn file_name(name: &str) -> String {
     const LONGEST: usize = 80;
     let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');

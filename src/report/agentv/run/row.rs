@@ -1,4 +1,4 @@
-//! One row a test: what all its trials came to together.
+//! One row per test: the combined result of its trials.
 
 use std::collections::HashMap;
 
@@ -28,10 +28,10 @@ pub(super) struct Row<'a> {
     pub(super) execution_status: &'static str,
     #[serde(flatten)]
     error: Option<RowError>,
-    /// What the model said, trial by trial.
+    /// The model's answers, trial by trial.
     #[serde(skip)]
     pub(super) answer: String,
-    /// How many trials have no answer though others have.
+    /// The number of trials without an answer although others have one.
     #[serde(skip)]
     pub(super) lost_trials: u64,
 }
@@ -43,7 +43,7 @@ struct RowError {
     failure_reason_code: &'static str,
 }
 
-/// What a grader says, over all trials.
+/// A grader's results over all trials.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Grader {
     pub(super) name: String,
@@ -62,7 +62,7 @@ impl Row<'_> {
         self.error.is_some()
     }
 
-    /// What stands in `grading.json`.
+    /// The content of `grading.json`.
     pub(super) fn grading(&self) -> Value {
         let checks: Vec<&Check> = self.scores.iter().flat_map(|grader| &grader.assertions).collect();
         let (total, passed) = (checks.len(), checks.iter().filter(|check| check.passed).count());
@@ -84,7 +84,7 @@ impl Row<'_> {
     }
 }
 
-/// The rows of a target in the order of its tests, and how many tests have none because nothing grades them.
+/// The rows of a target in test order, and the number of tests without a row because nothing grades them.
 pub(super) fn rows<'a>(run: &AgentvRun<'a>, target: &AgentvTarget<'a>) -> (Vec<Row<'a>>, u64) {
     let responses: HashMap<&str, &Response> =
         target.responses.iter().map(|response| (response.id.as_str(), response)).collect();
@@ -170,7 +170,7 @@ fn row_error(trial: &ScoreRow) -> RowError {
     RowError { error, failure_stage, failure_reason_code }
 }
 
-/// The graders of all trials: each once, with the mean of its scores and everything that it looked at.
+/// The graders of all trials: each once, with its mean score and all its checks.
 fn graders(trials: &[&[GraderScore]]) -> Vec<Grader> {
     let mut order: Vec<(&str, &str)> = Vec::new();
     let mut found: HashMap<(&str, &str), Vec<&GraderScore>> = HashMap::new();
@@ -215,7 +215,7 @@ pub(super) fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     if count == 0 { 0.0 } else { values.sum::<f64>() / float(count) }
 }
 
-/// To three places, as AgentV rounds.
+/// Rounds to three places, as AgentV does.
 pub(super) fn thousandths(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

@@ -164,7 +164,7 @@ fn suites_that_are_not_suites() {
      1 | targets:
        | ^^^^^^^^
 
-    hint: pass the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; `run-evals targets check` checks a targets file
+    hint: pass the suite, and this file with `--targets`: `run-evals eval SUITE --targets FILE`; `run-evals doctor` checks a targets file
     "#);
 }
 

@@ -36,7 +36,9 @@ pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &
     for entry in &entries {
         let Some(is_own) = wanted(&entry.path, &own) else { continue };
         let problem = match entry.kind {
-            EntryKind::Link => Some(("is a symbolic link", "replace it with the file: links are not followed")),
+            EntryKind::Link => {
+                Some(("is a symbolic link", "replace it with the file: links are not followed"))
+            }
             EntryKind::Module => {
                 Some(("is a submodule", "replace it with the files: submodules are not fetched"))
             }

@@ -392,7 +392,7 @@ impl Files {
                     self.shown(path),
                     target.display()
                 ),
-                "replace it by the file",
+                "replace it with the file",
             );
             return;
         }

@@ -297,7 +297,7 @@ fn read_file(remote: &Remote, dir: &GitDir, path: &str) -> anyhow::Result<Option
                 "`{path}` on the default branch of `{}` is {what}",
                 remote.url
             ))
-            .hint("replace it by the file: links are not followed")
+            .hint("replace it with the file: links are not followed")
             .into());
         }
     };

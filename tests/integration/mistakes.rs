@@ -670,7 +670,7 @@ fn report() {
     $ run-evals report out --pr-comment
     error: the pull request for `--pr-comment` is unknown
 
-    hint: name it: `--repo <owner>/<name> --pr <number>`
+    hint: pass it: `--repo <owner>/<name> --pr <number>`
 
     $ run-evals report out --baseline missing
     error: no baseline `missing`

@@ -239,7 +239,7 @@ fn read_file(path: &Path, place: &str, option: &str) -> Result<String, Failure> 
     if mode & 0o007 != 0 || mode & 0o020 != 0 {
         let text =
             format!("{place} is open to others (mode {:04o}): its tokens are not secret", mode & 0o7777);
-        return Err(Failure::config(text).hint(format!("chmod 600 {}and replace the token", path.display())));
+        return Err(Failure::config(text).hint(format!("chmod 600 {} and replace the token", path.display())));
     }
     std::fs::read_to_string(path).map_err(cannot)
 }

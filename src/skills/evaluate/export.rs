@@ -36,9 +36,11 @@ pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &
     for entry in &entries {
         let Some(is_own) = wanted(&entry.path, &own) else { continue };
         let problem = match entry.kind {
-            EntryKind::Link => Some(("is a symbolic link", "replace it by the file: links are not followed")),
+            EntryKind::Link => {
+                Some(("is a symbolic link", "replace it with the file: links are not followed"))
+            }
             EntryKind::Module => {
-                Some(("is a submodule", "replace it by the files: submodules are not fetched"))
+                Some(("is a submodule", "replace it with the files: submodules are not fetched"))
             }
             EntryKind::File if !is_legal(&entry.path) => Some(("has a name that is not a path", "rename it")),
             EntryKind::File if entry.size > LARGEST_FILE => {

@@ -180,7 +180,7 @@ fn links_out_of_the_repository() {
      5 | workspace: {template: ./template}
        |                       ^^^^^^^^^^
 
-    hint: put the file itself there
+    hint: replace it with the file
 
     error: the link `template/relative` points outside the repository: `../../secret.txt`
       --> suite.eval.yaml:5:23
@@ -188,7 +188,7 @@ fn links_out_of_the_repository() {
      5 | workspace: {template: ./template}
        |                       ^^^^^^^^^^
 
-    hint: put the file itself there
+    hint: replace it with the file
     ");
 }
 

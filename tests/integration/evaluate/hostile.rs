@@ -28,7 +28,7 @@ fn links_are_not_followed() {
     insta::assert_snapshot!(said, @r"
     error: `components/grant-letter-extraction/prompt.md` is a symbolic link
 
-    hint: replace it by the file: links are not followed
+    hint: replace it with the file: links are not followed
     ");
     // A folder that is a link, and the files in it.
     let said = refused(|dir| {

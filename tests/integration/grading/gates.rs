@@ -94,7 +94,7 @@ fn contradictory_options_are_rejected_before_any_call() {
     insta::assert_snapshot!(refused(&["--pr-comment"]), @r"
     error: the pull request for `--pr-comment` is unknown
 
-    hint: name it: `--repo <owner>/<name> --pr <number>`
+    hint: pass it: `--repo <owner>/<name> --pr <number>`
     ");
     assert_eq!(workspace.read("out/scores.jsonl"), before);
 }

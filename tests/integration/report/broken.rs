@@ -66,7 +66,7 @@ fn options_out_of_range_are_reported() {
     insta::assert_snapshot!(told(&["--pr-comment"]), @r"
     error: the pull request for `--pr-comment` is unknown
 
-    hint: name it: `--repo <owner>/<name> --pr <number>`
+    hint: pass it: `--repo <owner>/<name> --pr <number>`
     ");
 }
 

@@ -50,7 +50,7 @@ fn tokens_must_exist_and_be_private_and_long() {
     exit 3
     error: `open` is open to others (mode 0644): its tokens are not secret
 
-    hint: chmod 600 openand replace the token
+    hint: chmod 600 open and replace the token
     ---
     error: no token for clients
 

@@ -111,8 +111,9 @@ main() {
   expected $expected
   found    $found" "the download is damaged or was changed; try again"
 
-    # One file and no other leaves the archive.
+    # One file and no other leaves the archive, and no link to another file.
     tar -xzf "$temp/$archive" -C "$temp" "$name/run-evals" || fail "cannot unpack $archive"
+    [ -f "$temp/$name/run-evals" ] && [ ! -L "$temp/$name/run-evals" ] || fail "run-evals in $archive is not a file"
     cp -- "$temp/$name/run-evals" "$new" && chmod 755 "$new" || fail "cannot write to $to"
     installed=$("$new" --version) || fail "the binary does not run on this machine; nothing was installed"
     [ -z "$version" ] || [ "$installed" = "run-evals $version" ] ||

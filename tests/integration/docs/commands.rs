@@ -1,69 +1,114 @@
-//! Every command block of the README and the tutorial runs, against a simulated GitHub and a mock model.
+//! Every code block of the README and the tutorial: commands run, against a simulated GitHub and a mock model; files are
+//! written before them; output is what the program prints; steps of workflows are those of a template.
 
 use std::path::Path;
 use std::process::Command;
 
-use super::{blocks, root};
+use super::{code_blocks, is_step_of_a_template, root};
 use crate::setup::scene::{Account, KEY, with_stdin};
 use crate::support::MockLlm;
 
-/// Commands that install this program or start this very test.
-const NOT_RUN: [&str; 2] = ["cargo install --locked --git https://github.com/agentv/run-evals", "cargo test"];
+/// Commands that install this program.
+const NOT_RUN: [&str; 2] = [
+    "cargo install --locked --git https://github.com/agentv/run-evals",
+    "git clone https://github.com/agentv/run-evals && cd run-evals",
+];
 
 #[test]
 fn commands_of_the_readme_run() {
-    run_page("README.md", &[4, 0, 4]);
+    run_page(&read("README.md"), &[0, 4, 0, 4]);
 }
 
 #[test]
 fn commands_of_the_tutorial_run() {
-    run_page("docs/tutorial.md", &[0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    run_page(&read("docs/tutorial.md"), &[0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
 }
 
-/// Writes the files and runs the commands of a page in order. `cargo run` is run from the repository, and its exit code is 0.
-fn run_page(name: &str, codes: &[i32]) {
+#[test]
+#[should_panic(expected = "run-evals evil")]
+fn a_wrong_command_on_a_page_fails() {
+    run_page("```sh\nrun-evals evil\n```\n", &[0]);
+}
+
+#[test]
+#[should_panic(expected = "prints something else")]
+fn wrong_output_on_a_page_fails() {
+    run_page("```sh\nrun-evals --version\n```\n\n```text\nrun-evals 7.7.7\n```\n", &[0]);
+}
+
+#[test]
+#[should_panic(expected = "a block in `console` is not tested")]
+fn a_block_that_would_not_be_tested_fails() {
+    run_page("```console\n$ run-evals --version\n```\n", &[]);
+}
+
+fn read(page: &str) -> String {
+    std::fs::read_to_string(root().join(page)).unwrap()
+}
+
+/// Goes through the code blocks of a page in order; `codes` are the exit codes of the commands.
+fn run_page(page: &str, codes: &[i32]) {
     let account = Account::new();
     let llm = MockLlm::start(&[]);
-    let page = std::fs::read_to_string(root().join(name)).unwrap();
     let bin = Path::new(env!("CARGO_BIN_EXE_run-evals")).parent().unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     std::os::unix::fs::symlink(root().join("fixtures"), account.workspace.path("fixtures")).unwrap();
-    let mut files = blocks(&page, "yaml").into_iter();
     let mut codes = codes.iter();
-    let mut file_before = |position: usize| {
-        // Files that stand before this command block.
-        while let Some((before, text)) = files.clone().next() {
-            if (text.as_ptr() as usize) > position {
-                break;
+    let mut printed = String::new();
+    for (language, before, text) in code_blocks(page) {
+        match language {
+            "sh" => {
+                for line in text.lines().filter(|line| !NOT_RUN.contains(line)) {
+                    let model = format!(
+                        "--provider openai-compatible --base-url {} --model mock-model --price 0.10:0.50",
+                        llm.base_url()
+                    );
+                    let script = line.replace("cargo run --", "run-evals");
+                    let script = script.replace("myorg/", "mona/").replace("--provider openai", &model);
+                    let mut command = Command::new("sh");
+                    account.workspace.like(command.args(["-c", &format!("exec 2>&1; {script}")]));
+                    let output = with_stdin(command.env("PATH", &path).env("OPENAI_API_KEY", KEY), KEY);
+                    let expected =
+                        codes.next().unwrap_or_else(|| panic!("{line}: the test expects no command"));
+                    assert_eq!(output.code, Some(*expected), "{line}\n{}", output.stdout);
+                    printed = output.stdout;
+                }
             }
-            files.next();
-            if let Some(file) = before
-                .split('`')
-                .rev()
-                .nth(1)
-                .filter(|file| Path::new(file).extension().is_some_and(|end| end == "yaml"))
-            {
-                let base_url = format!("    provider: openai-compatible\n    base_url: {}", llm.base_url());
-                account.workspace.write(file, text.replace("    provider: openai", &base_url) + "\n");
-            }
-        }
-    };
-    for (_, block) in blocks(&page, "sh") {
-        file_before(block.as_ptr() as usize);
-        for line in block.lines().filter(|line| !NOT_RUN.contains(line)) {
-            let is_quickstart = line.starts_with("cargo run -- ");
-            let model = format!(
-                "--provider openai-compatible --base-url {} --model mock-model --price 0.10:0.50",
-                llm.base_url()
-            );
-            let script = line.replace("cargo run --", "run-evals");
-            let script = script.replace("myorg/", "mona/").replace("--provider openai", &model);
-            let mut command = Command::new("sh");
-            account.workspace.like(command.args(["-c", &script]));
-            let output = with_stdin(command.env("PATH", &path).env("OPENAI_API_KEY", KEY), KEY);
-            let expected = if is_quickstart { 0 } else { *codes.next().expect("a code for each command") };
-            assert_eq!(output.code, Some(expected), "{name}: {line}\n{}\n{}", output.stdout, output.stderr);
+            "yaml" => match file_named_in(before) {
+                Some(file) => {
+                    let base_url =
+                        format!("    provider: openai-compatible\n    base_url: {}", llm.base_url());
+                    account.workspace.write(file, text.replace("    provider: openai", &base_url) + "\n");
+                }
+                None => assert!(is_step_of_a_template(text), "neither a file nor of a template:\n{text}"),
+            },
+            "text" => assert!(
+                without_times(&printed).contains(&without_times(text)),
+                "the command prints something else:\n{printed}"
+            ),
+            _ => panic!("a block in `{language}` is not tested:\n{text}"),
         }
     }
-    assert!(codes.next().is_none(), "{name} has fewer commands than expected");
+    assert!(codes.next().is_none(), "the page has fewer commands than expected");
+}
+
+/// The YAML file that a line ends with, as in "`suite.eval.yaml`:".
+fn file_named_in(line: &str) -> Option<&str> {
+    let (_, name) = line.strip_suffix("`:")?.rsplit_once('`')?;
+    [".yaml", ".yml"].iter().any(|end| name.ends_with(end)).then_some(name)
+}
+
+/// The words of a text without durations, which differ from run to run, and the spaces before them.
+fn without_times(text: &str) -> String {
+    let mut words: Vec<&str> = Vec::new();
+    for word in text.split_whitespace() {
+        let is_time =
+            ["ms", "s"].contains(&word) && words.last().is_some_and(|word| word.parse::<f64>().is_ok());
+        if is_time {
+            words.pop();
+        } else {
+            words.push(word);
+        }
+    }
+    words.join(" ")
 }

@@ -8,7 +8,8 @@ use run_evals::testing::Cli;
 use super::root;
 use crate::support::Workspace;
 
-fn check(name: &str, text: &str) {
+/// Fails if a file of `docs` has another text, or writes it if `UPDATE_DOCS` is set.
+pub(super) fn check(name: &str, text: &str) {
     let path = root().join("docs").join(name);
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, text).unwrap();
@@ -71,79 +72,4 @@ fn the_exit_codes_are_those_of_the_help() {
     let (_, after) = rest.split_once("<!-- end -->").unwrap();
     let table = format!("\n| exit code | meaning |\n|---|---|\n{rows}\n");
     check("formats.md", &format!("{before}<!-- generated: exit codes -->\n{table}<!-- end -->{after}"));
-}
-
-#[test]
-fn the_recording_is_what_the_program_prints() {
-    let workspace = Workspace::new();
-    let mut lines = Vec::new();
-    for (args, code) in [(["init"], 0), (["eval"], 4)] {
-        let output = workspace.run(&[&args[..], &["--color", "always"]].concat()).expect(code);
-        lines.push(format!("\u{1b}[1m$ run-evals {}\u{1b}[0m", args[0]));
-        lines.extend((output.stderr + &output.stdout).lines().map(str::to_owned));
-        lines.push(String::new());
-    }
-    let lines: Vec<String> = lines.iter().map(|line| with_a_fixed_time(line)).collect();
-    check("recording.svg", &svg(&lines));
-}
-
-/// The line with 12 ms as the time of the run, and as wide as before.
-fn with_a_fixed_time(line: &str) -> String {
-    let Some((before, rest)) = line.split_once(" ms ").or_else(|| line.split_once(" s ")) else {
-        return line.to_owned();
-    };
-    let start = before.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    format!("{start}12 ms    {}", rest.trim_start())
-}
-
-/// A terminal with these lines, drawn with the colors of their escape sequences.
-fn svg(lines: &[String]) -> String {
-    let height = lines.len() * 20 + 40;
-    let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 920 {height}\" role=\"img\" font-family=\"ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace\" font-size=\"14\">\n\
-        <title>run-evals init and run-evals eval in a terminal</title>\n\
-        <style>.g {{ fill: #7ee787 }} .r {{ fill: #ff7b72 }} .y {{ fill: #e3b341 }} .c {{ fill: #79c0ff }} .d {{ fill: #9da7b3 }} .b {{ font-weight: 700 }} text {{ fill: #e6edf3; white-space: pre }}</style>\n\
-        <rect width=\"920\" height=\"{height}\" rx=\"10\" fill=\"#0d1117\"/>\n"
-    );
-    for (number, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
-        let _ = writeln!(
-            svg,
-            "<text x=\"20\" y=\"{}\" xml:space=\"preserve\">{}</text>",
-            number * 20 + 35,
-            spans(line)
-        );
-    }
-    svg + "</svg>\n"
-}
-
-fn spans(line: &str) -> String {
-    let mut out = String::new();
-    let mut classes: Vec<&str> = Vec::new();
-    for (number, part) in line.split("\u{1b}[").enumerate() {
-        let text = if number == 0 {
-            part
-        } else {
-            let (codes, text) = part.split_once('m').expect("only colors are written");
-            for code in codes.split(';') {
-                match code {
-                    "1" => classes.push("b"),
-                    "2" | "90" => classes.push("d"),
-                    "31" | "91" => classes.push("r"),
-                    "32" | "92" => classes.push("g"),
-                    "33" | "93" => classes.push("y"),
-                    "34" | "36" | "94" | "96" => classes.push("c"),
-                    "" | "0" => classes.clear(),
-                    other => panic!("add the color {other} to the recording"),
-                }
-            }
-            text
-        };
-        let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-        if classes.is_empty() || text.is_empty() {
-            out += &text;
-        } else {
-            let _ = write!(out, "<tspan class=\"{}\">{text}</tspan>", classes.join(" "));
-        }
-    }
-    out
 }

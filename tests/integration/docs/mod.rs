@@ -4,6 +4,7 @@ mod commands;
 mod generated;
 mod language;
 mod links;
+mod recording;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -31,19 +32,29 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
-/// The code blocks in one language, each with the line before it.
-fn blocks<'p>(page: &'p str, language: &str) -> Vec<(&'p str, &'p str)> {
+/// The code blocks: language, the line before it, text.
+fn code_blocks(page: &str) -> Vec<(&str, &str, &str)> {
     let mut found = Vec::new();
     let mut rest = page;
     while let Some((before, after)) = rest.split_once("```") {
         let (block, end) = after.split_once("\n```").expect("every block ends");
-        let (header, text) = block.split_once('\n').unwrap_or((block, ""));
-        if header == language {
-            found.push((before.trim_end().lines().last().unwrap_or_default(), text));
-        }
+        let (language, text) = block.split_once('\n').unwrap_or((block, ""));
+        found.push((language, before.trim_end().lines().last().unwrap_or_default(), text));
         rest = end;
     }
     found
+}
+
+/// Whether a template that users copy has this step, apart from comments.
+fn is_step_of_a_template(step: &str) -> bool {
+    let without_comments = |text: &str, indent: &str| -> String {
+        text.lines().map(|line| format!("{indent}{}\n", line.split(" #").next().unwrap())).collect()
+    };
+    let step = without_comments(step, "      ");
+    let templates = std::fs::read_dir(root().join("workflows")).unwrap();
+    templates
+        .map(|file| std::fs::read_to_string(file.unwrap().path()).unwrap())
+        .any(|file| without_comments(&file, "").contains(&step))
 }
 
 #[test]
@@ -76,36 +87,44 @@ fn every_page_is_in_the_summary() {
 }
 
 #[test]
-fn the_workflow_step_in_the_readme_is_the_one_that_users_copy() {
-    let readme = include_str!("../../../README.md");
-    let (_, step) = *blocks(readme, "yaml").last().unwrap();
-    assert!(
-        include_str!("../../../workflows/simple.yml").contains(step),
-        "README.md shows another step:\n{step}"
-    );
-}
-
-#[test]
-fn every_page_uses_the_same_example_model() {
-    // The model that `init` writes is the one that every page names.
+fn every_example_uses_the_same_model() {
+    // The model that `init` writes is the one that all pages, templates, examples, hints and help texts name.
     let workspace = Workspace::new();
     workspace.run(&["init"]).expect(0);
     let targets = workspace.read("targets.yaml");
     let (_, model) = targets.split_once("model: ").expect("`init` writes an example model");
     let example = model.lines().next().unwrap().trim();
-    for page in pages() {
-        let text = std::fs::read_to_string(&page).unwrap();
+    let mut naming = 0;
+    for path in examples() {
+        let text = std::fs::read_to_string(&path).unwrap();
+        // Tests may name any model.
+        let text = text.split("#[cfg(test)]").next().unwrap();
         for word in text.split(|c: char| !c.is_ascii_alphanumeric() && !"-.".contains(c)) {
             let word = word.trim_end_matches('.');
             let is_model =
                 word.strip_prefix("gpt-").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-            assert!(
-                !is_model || word == example,
-                "{} names `{word}`; examples use `{example}`",
-                page.display()
-            );
+            naming += usize::from(is_model);
+            assert!(!is_model || word == example, "{} names `{word}`, not `{example}`", path.display());
         }
     }
+    assert!(naming > 10, "the test no longer sees the examples: {naming}");
+}
+
+/// What users read or copy: pages, templates, fixtures without recorded answers, and the code of the program.
+fn examples() -> Vec<PathBuf> {
+    let files = ["docs", "workflows", "fixtures", "src"].map(|dir| walkdir::WalkDir::new(root().join(dir)));
+    let files = files.into_iter().flatten().map(Result::unwrap).filter(|entry| entry.file_type().is_file());
+    let is_an_example = |path: &PathBuf| {
+        let name = path.strip_prefix(root()).unwrap();
+        let is_test =
+            name.components().any(|part| ["tests", "tests.rs"].iter().any(|test| part.as_os_str() == *test));
+        let is_text = path.extension().is_some_and(|end| {
+            ["md", "yaml", "yml", "py", "rs", "json", "jsonl", "txt", "html"].iter().any(|text| end == *text)
+        });
+        is_text && !is_test && !name.starts_with("fixtures/providers")
+    };
+    let top = ["README.md", "CONTRIBUTING.md", "action.yml"].map(|name| root().join(name));
+    files.map(walkdir::DirEntry::into_path).filter(is_an_example).chain(top).collect()
 }
 
 /// The long options in a text.

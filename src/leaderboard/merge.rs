@@ -28,13 +28,18 @@ impl Leaderboard {
         Ok(board)
     }
 
+    /// Whether git has left a conflict in a file.
+    pub fn has_conflict(bytes: &[u8]) -> bool {
+        bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"<<<<<<< "))
+    }
+
     /// Takes in all entries of another one. Of two with one key, the one with more answers stays; of two with as many, always the
     /// same, whichever comes first.
     pub fn merge(&mut self, other: &Self) {
         for entry in other.entries() {
             let key = entry.key();
-            let known = self.entries().iter().find(|known| known.key() == key);
-            if known.is_none_or(|known| weight(known) < weight(entry)) {
+            let known = self.entries().binary_search_by_key(&key, Entry::key).ok();
+            if known.is_none_or(|place| weight(&self.entries()[place]) < weight(entry)) {
                 self.insert(entry.clone());
             }
         }
@@ -58,7 +63,7 @@ fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
     })?;
     if read.schema_version > ENTRY_FORMAT {
         let message = format!(
-            "`{shown}` has format {}, and this version of `run-evals` knows format {ENTRY_FORMAT}",
+            "`{shown}` has format {}, and this version of `run-evals` knows formats 1 to {ENTRY_FORMAT}",
             read.schema_version
         );
         return Err(Failure::config(message).hint("update `run-evals`"));

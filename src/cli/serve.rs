@@ -10,7 +10,6 @@ use super::args::{GithubArgs, ServeArgs};
 use super::display::Display;
 use crate::config::{Env, TargetsFile};
 use crate::engine::inputs;
-use crate::leaderboard::Leaderboard;
 use crate::model::{Exit, Failure};
 use crate::serve::auth::{TokenSource, token_variable};
 use crate::serve::{self, Evaluator, ListenOptions, LogOptions, LogTo, Options, TlsFiles};
@@ -113,7 +112,6 @@ fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
 /// The options of the web page.
 fn studio_options(args: &ServeArgs) -> Option<StudioOptions> {
     let page = &args.page;
-    let of_library = || args.skills.library.as_ref().map(|library| library.join(Leaderboard::PATH));
     // A gateway alone does not include the page.
     let is_asked_for = page.studio
         || args.skills.library.is_some()
@@ -124,7 +122,7 @@ fn studio_options(args: &ServeArgs) -> Option<StudioOptions> {
     (is_asked_for && !page.no_studio).then(|| StudioOptions {
         registry: page.registry.clone(),
         allow_local: page.allow_local,
-        leaderboard: page.leaderboard.clone().or_else(of_library),
+        leaderboard: page.leaderboard.clone(),
         library: args.skills.library.clone(),
         runs: page.runs.clone(),
         env: Env::from_process(),

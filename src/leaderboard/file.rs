@@ -87,7 +87,7 @@ impl Leaderboard {
             && let Some(version) = version.as_u64().filter(|version| *version > u64::from(ENTRY_FORMAT))
         {
             let message = format!(
-                "`{}` has format {version}, but this version of `run-evals` supports format {ENTRY_FORMAT}",
+                "`{}` has format {version}, but this version of `run-evals` supports formats 1 to {ENTRY_FORMAT}",
                 shown_as.display()
             );
             return Err(Failure::config(message).hint("update `run-evals`; the file was left as it is"));
@@ -102,7 +102,14 @@ impl Leaderboard {
                 Some(line) => (line + 1, "it contains a merge conflict"),
                 None => (error.line().max(1), words),
             };
-            Failure::config(format!("cannot read `{}`: {words}", at(line))).hint(hint())
+            let told = Failure::config(format!("cannot read `{}`: {words}", at(line)));
+            let file = shown_as.display();
+            match conflict {
+                Some(_) => told.hint(format!(
+                    "`run-evals leaderboard merge --output {file} {file}` keeps the entries of both sides"
+                )),
+                None => told.hint(hint()),
+            }
         })?;
         let wrong = |line: usize, what: &str| {
             Err(Failure::config(format!("`{}` was changed by hand: {what}", at(line))).hint(hint()))

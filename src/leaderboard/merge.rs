@@ -28,13 +28,18 @@ impl Leaderboard {
         Ok(board)
     }
 
+    /// Whether the file has git's conflict markers.
+    pub fn has_conflict(bytes: &[u8]) -> bool {
+        bytes.split(|byte| *byte == b'\n').any(|line| line.starts_with(b"<<<<<<< "))
+    }
+
     /// Adds all entries of another leaderboard. Of two with the same key, the one with more answers wins; ties are broken
     /// deterministically, independent of the order.
     pub fn merge(&mut self, other: &Self) {
         for entry in other.entries() {
             let key = entry.key();
-            let known = self.entries().iter().find(|known| known.key() == key);
-            if known.is_none_or(|known| weight(known) < weight(entry)) {
+            let known = self.entries().binary_search_by_key(&key, Entry::key).ok();
+            if known.is_none_or(|place| weight(&self.entries()[place]) < weight(entry)) {
                 self.insert(entry.clone());
             }
         }
@@ -58,7 +63,7 @@ fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
     })?;
     if read.schema_version > ENTRY_FORMAT {
         let message = format!(
-            "`{shown}` has format {}, but this version of `run-evals` supports format {ENTRY_FORMAT}",
+            "`{shown}` has format {}, but this version of `run-evals` supports formats 1 to {ENTRY_FORMAT}",
             read.schema_version
         );
         return Err(Failure::config(message).hint("update `run-evals`"));

@@ -238,7 +238,7 @@ fn files_not_written_by_run_evals_are_rejected() {
         refused(written.replacen(from, to, 1).as_bytes())
     };
     insta::assert_snapshot!(change("\"schema_version\": 2", "\"schema_version\": 3"), @"
-    `leaderboard.json` has format 3, but this version of `run-evals` supports format 2
+    `leaderboard.json` has format 3, but this version of `run-evals` supports formats 1 to 2
     hint: update `run-evals`; the file was left as it is
     ");
     insta::assert_snapshot!(change("\"schema_version\": 2", "\"schema_version\": 0"), @"
@@ -267,7 +267,7 @@ fn files_not_written_by_run_evals_are_rejected() {
     ");
     insta::assert_snapshot!(change("  \"absent\"", "<<<<<<< HEAD\n  \"absent\""), @"
     cannot read `leaderboard.json:161`: it contains a merge conflict
-    hint: only `run-evals` writes this file; restore its last version: `git log --oneline -- leaderboard.json`, then `git checkout <commit> -- leaderboard.json`
+    hint: `run-evals leaderboard merge --output leaderboard.json leaderboard.json` keeps the entries of both sides
     ");
     insta::assert_snapshot!(refused(written.trim_end().as_bytes()), @"
     `leaderboard.json:162` was changed by hand: this line differs from what `run-evals` writes

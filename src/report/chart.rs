@@ -2,6 +2,11 @@
 
 use std::fmt;
 
+/// The plot area of a chart over time, left to right: of 880 by 300, with room for labels.
+pub const ACROSS: [f64; 2] = [48.0, 864.0];
+/// The same, top to bottom.
+pub const DOWN: [f64; 2] = [12.0, 256.0];
+
 /// A position or length in a chart, written with one decimal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Px(pub f64);
@@ -63,6 +68,18 @@ impl Tick {
             anchor: anchor(place),
         };
         values.iter().enumerate().map(tick).collect()
+    }
+}
+
+impl Tick {
+    /// The horizontal grid of shares: a line every 10 %, or every 20 % if there would be many.
+    pub fn levels(y: Scale, floor: f64) -> Vec<Self> {
+        let gaps = ((1.0 - floor) * 10.0).round();
+        let every = if gaps > 5.0 { 0.2 } else { 0.1 };
+        let levels = (0..).map(|place| 1.0 - number(place) * every).take_while(|level| *level > floor - 0.01);
+        levels
+            .map(|level| Self { at: y.at(level), label: format!("{:.0} %", level * 100.0), anchor: "end" })
+            .collect()
     }
 }
 

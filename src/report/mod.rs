@@ -26,7 +26,7 @@ mod terminal;
 mod text;
 mod verdict;
 
-pub use chart::{Px, Scale, Tick, number};
+pub use chart::{ACROSS, DOWN, Px, Scale, Tick, number};
 pub use comment::render_comment;
 pub use html::{PALETTE, html_policy, render_html};
 pub use junit::render_junit;

@@ -101,6 +101,11 @@ impl Evaluator {
         }
     }
 
+    /// The results on the library's default branch, unless they are those of the known commit. A job may run meanwhile.
+    pub async fn latest(&self, known: Option<&str>) -> anyhow::Result<evaluate::Latest> {
+        Ok(evaluate::latest(&(self.workspace)()?, known).await.map_err(Failure::from)?)
+    }
+
     /// Packs the clones if necessary. No job may run meanwhile.
     pub(super) fn maintain(&self) -> anyhow::Result<()> {
         evaluate::maintain(&(self.workspace)()?)

@@ -2,16 +2,12 @@
 
 use super::board::{Board, Row};
 use super::views::{Share, counted};
-use crate::report::{Px, Scale, Tick, number};
+use crate::report::{ACROSS, DOWN, Px, Scale, Tick, number};
 
 /// The most lines and steps of a chart: more would be indistinguishable.
 const MOST_LINES: usize = 6;
 const MOST_STEPS: usize = 30;
 const MOST_POINTS: usize = 2 * MOST_STEPS;
-
-/// The area of the lines in a chart over time: of 880 by 300, with room for labels.
-const ACROSS: [f64; 2] = [48.0, 864.0];
-const DOWN: [f64; 2] = [12.0, 256.0];
 
 /// One line: a model's entries, oldest first. Entries scored by other rules are a separate line.
 pub(super) struct Line<'r> {
@@ -123,11 +119,16 @@ impl<'r> OverTime<'r> {
         };
         Self {
             lines: lines.collect(),
-            levels: levels(y, floor),
+            levels: Tick::levels(y, floor),
             labels: labeled.map(label).collect(),
             left_out: [all - models.len(), commits - steps.len()],
             steps,
         }
+    }
+
+    /// The names of the lines.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.lines.iter().map(|line| line.model.as_str()).collect()
     }
 
     /// What is left out of the chart.
@@ -160,14 +161,4 @@ impl Line<'_> {
         let values: Vec<String> = points.map(|point| point.share.told()).collect();
         if values.is_empty() { "–".to_owned() } else { values.join(", ") }
     }
-}
-
-/// The grid: a line every 10 %, or every 20 % if there would be many.
-fn levels(y: Scale, floor: f64) -> Vec<Tick> {
-    let gaps = ((1.0 - floor) * 10.0).round();
-    let every = if gaps > 5.0 { 0.2 } else { 0.1 };
-    let levels = (0..).map(|place| 1.0 - number(place) * every).take_while(|level| *level > floor - 0.01);
-    levels
-        .map(|level| Tick { at: y.at(level), label: format!("{:.0} %", level * 100.0), anchor: "end" })
-        .collect()
 }

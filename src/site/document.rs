@@ -184,9 +184,13 @@ impl Board {
             rows_per_page: MATRIX_ROWS,
         };
         let label = |sheet: &Sheet| {
+            let skills = sheet.rows.len() < self.skills.len();
             let models = sheet.columns.len() < self.models.len();
-            let models = if models { format!(", models {}", span(&sheet.columns)) } else { String::new() };
-            format!("skills {}{models}", span(&sheet.rows))
+            let parts = [
+                skills.then(|| format!("skills {}", span(&sheet.rows))),
+                models.then(|| format!("models {}", span(&sheet.columns))),
+            ];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
         };
         sheets::render(&size, |sheet, all| {
             let page = Overview {
@@ -222,6 +226,8 @@ impl Board {
     fn skill(&self, skill: usize, root: &str) -> Vec<String> {
         let part = &self.skills[skill];
         let rows: Vec<&Row> = part.rows.iter().map(|row| &self.rows[*row]).collect();
+        let commits: BTreeSet<_> = rows.iter().map(|row| &row.entry.prompt_commit).collect();
+        let has_history = commits.len() > 1;
         let mut latest: Vec<&Row> = rows.iter().filter(|row| row.is_latest).copied().collect();
         latest.sort_by(|a, b| b.accuracy().cmp(&a.accuracy()).then(a.model.cmp(&b.model)));
         let earlier = rows.iter().filter(|row| !row.is_latest).copied();
@@ -233,7 +239,8 @@ impl Board {
                 scene,
                 skill: part,
                 newest: rows.first().copied(),
-                over_time: (sheet.number == 0 && !rows.is_empty()).then(|| OverTime::of(self, &rows)),
+                // One commit is no trend.
+                over_time: (sheet.number == 0 && has_history).then(|| OverTime::of(self, &rows)),
                 absent: absent.take(ROWS).map(|model| &self.models[model]).collect(),
                 rows: listed[sheet.rows.clone()].to_vec(),
                 total: listed.len(),

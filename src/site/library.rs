@@ -29,20 +29,29 @@ impl Library {
         let is_file = path.is_file();
         let files = if is_file { vec![path.to_path_buf()] } else { files(path)? };
         let mut board = Leaderboard::empty();
+        let mut conflicts = Vec::new();
         for file in &files {
             let bytes = regular_file::read(file, regular_file::CONTENT)
                 .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", file.display())))?;
             board.merge(&Leaderboard::repair(&bytes, file)?);
+            if Leaderboard::has_conflict(&bytes) {
+                conflicts.push(format!(
+                    "`{0}` has a merge conflict: the entries of both sides are shown; `run-evals leaderboard merge --output {0} {0}` joins them",
+                    file.display()
+                ));
+            }
         }
         let parent = |path: &Path| path.parent().map_or_else(PathBuf::new, Path::to_path_buf);
         let root = if is_file { parent(path) } else { path.to_path_buf() };
         let root = if root.as_os_str().is_empty() { PathBuf::from(".") } else { root };
-        Ok(Self::beside(board, &root, title))
+        let mut library = Self::beside(board, &root, &root, title);
+        library.warnings.splice(..0, conflicts);
+        Ok(library)
     }
 
-    /// Adds what the checkout at `root` has about these entries.
-    pub fn beside(board: Leaderboard, root: &Path, title: &str) -> Self {
-        let mut beside = Beside { times: times(&board, root), ..Beside::default() };
+    /// Adds what the checkout at `root` has about these entries, and the times of their commits from the clone at `history`.
+    pub fn beside(board: Leaderboard, root: &Path, history: &Path, title: &str) -> Self {
+        let mut beside = Beside { times: times(&board, history), ..Beside::default() };
         let mut warnings = Vec::new();
         for entry in board.entries() {
             let digest = entry_digest(entry);
@@ -95,7 +104,9 @@ fn files(library: &Path) -> Result<Vec<PathBuf>, Failure> {
         parts.sort_unstable();
         files.extend(parts);
     }
-    if files.is_empty() {
+    // A library before its first result has a page, too.
+    let is_library = ["components", ".evaluator"].iter().any(|name| library.join(name).is_dir());
+    if files.is_empty() && !is_library {
         let message = format!(
             "`{}` has neither a `leaderboard.json` nor a `leaderboard/<skill>.json`",
             library.display()

@@ -106,7 +106,10 @@ fn standing(board: &Board, model: usize) -> Standing {
         ranks: None,
         mean: mean_of_shares(&shares),
         skills: shares.len(),
-        without_interval: latest.iter().filter(|row| row.entry.accuracy.interval.is_none()).count(),
+        without_interval: latest
+            .iter()
+            .filter(|row| row.accuracy().is_some() && row.entry.accuracy.interval.is_none())
+            .count(),
         calls,
     }
 }

@@ -186,6 +186,17 @@ pub(super) struct Overview<'p> {
 }
 
 impl<'p> Overview<'p> {
+    /// The day of the newest commit, where the history is known.
+    fn newest(&self) -> Option<String> {
+        let newest = self.scene.board.rows.iter().filter_map(|row| row.time).max()?;
+        Some(newest.strftime("%-d %b %Y").to_string())
+    }
+
+    /// Whether a cell has an asterisk.
+    fn has_outdated(&self) -> bool {
+        self.scene.board.rows.iter().any(|row| row.is_latest && row.is_outdated)
+    }
+
     fn columns(&self) -> &'p [ModelPart] {
         &self.scene.board.models[self.models.clone()]
     }

@@ -179,6 +179,7 @@ fn row(known: &BenchmarkView) -> Row {
     let fix = shown.and_then(|failure| failure.fix.clone()).unwrap_or_default();
     let is_command = ["run-evals ", "git ", "cd ", "mv ", "rm "].iter().any(|start| fix.starts_with(start));
     let (fix, command) = if is_command { (String::new(), fix) } else { (fix, String::new()) };
+    let is_missing = status.is_some_and(|status| status.state == "missing");
     let commit = |commit: Option<&CommitInfo>| commit.map(subject).unwrap_or_default();
     let here = status.and_then(|status| status.commit.as_deref());
     let target = status.and_then(|status| status.target.as_ref());
@@ -204,7 +205,10 @@ fn row(known: &BenchmarkView) -> Row {
             text("no-commit", when(here.is_none(), "none")),
             text("here", commit(status.and_then(|status| status.here.as_ref()))),
             text("target", target.map_or("", |target| &target.id[..target.id.len().min(12)])),
-            text("no-target", when(target.is_none(), "not known")),
+            text(
+                "no-target",
+                when(target.is_none(), if is_missing { "known after the first sync" } else { "not known" }),
+            ),
             text("target-told", commit(target)),
             text("step", doing),
             text("succeeded", when(done.is_some(), "Succeeded")),

@@ -2,7 +2,7 @@
 //!
 //! `routes` has the URLs, `templates` the markup, `page` what all screens share, `format` formats values. Templates
 //! escape every value (`report::Markup`). `login` and `session` authenticate users, `guard` rejects requests from other sites. Each screen has a file:
-//! `benchmarks` (with `syncs`, which does the work), `jobs`, `leaderboard`, `runs` (with `runs_index`, which finds them). Everything works
+//! `benchmarks` (with `syncs`, which does the work), `jobs`, `leaderboard`, `runs` (with `runs_index`, which finds them, and `trend`). Everything works
 //! without JavaScript; with it, `script.js` polls `live` URLs for changes.
 
 mod assets;
@@ -19,6 +19,7 @@ mod runs;
 mod runs_index;
 mod session;
 mod syncs;
+mod trend;
 
 pub use routes::routes;
 
@@ -39,7 +40,7 @@ pub struct StudioOptions {
     pub registry: Option<PathBuf>,
     /// Whether benchmarks may come from this machine.
     pub allow_local: bool,
-    /// The leaderboard.
+    /// The leaderboard, if it is not the library's.
     pub leaderboard: Option<PathBuf>,
     /// The skill library, which allows requesting evaluations.
     pub library: Option<PathBuf>,
@@ -66,7 +67,7 @@ impl Studio {
         Self {
             sessions: Sessions::new(),
             syncs: Arc::new(Syncs::new(registry, allow_local, env)),
-            board: Board::new(leaderboard),
+            board: Board::new(leaderboard, library.as_deref()),
             library,
             shelf: RunsIndex::new(runs),
         }

@@ -36,6 +36,7 @@ pub fn routes(app: &Arc<App>, options: StudioOptions) -> Router<Arc<App>> {
         .route("/studio/leaderboard", reads(get(leaderboard::show)))
         .route("/studio/leaderboard/{*path}", reads(get(leaderboard::part)))
         .route("/studio/runs", reads(get(runs::list)))
+        .route("/studio/runs/compare", reads(get(runs::compare)))
         .route("/studio/runs/{id}", reads(get(runs::show)))
         .route("/studio/runs/{id}/report", reads(get(runs::report)))
         .route("/studio/{*rest}", get(nothing_here))

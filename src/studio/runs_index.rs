@@ -49,6 +49,7 @@ pub(super) struct Run {
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunSummary {
     pub(super) suite: Option<String>,
+    pub(super) finished_at: Option<Timestamp>,
     pub(super) complete: Option<bool>,
     pub(super) verdict: Option<Verdict>,
     pub(super) requests: Option<u64>,
@@ -122,10 +123,7 @@ impl RunsIndex {
     /// Opens only listed runs: no part of a URL becomes part of a path. Blocks.
     pub(super) fn open(&self, id: &str) -> Option<Result<Results, Failure>> {
         let run = self.list().runs.into_iter().find(|run| run.id == id)?;
-        Some(match &run.folder {
-            Folder::Disk(path) => Results::read(path, &run.name),
-            Folder::Commit { commit, folder } => from_commit(commit, folder, &run.name),
-        })
+        Some(run.read())
     }
 
     fn on_disk(&self, number: usize, dir: &Path) -> anyhow::Result<Vec<Run>> {
@@ -169,10 +167,34 @@ impl RunsIndex {
         Some(Run {
             id: format!("{number}~{name}"),
             name,
-            at: Timestamp::try_from(changed).ok(),
+            at: told.finished_at.or_else(|| Timestamp::try_from(changed).ok()),
             told,
             folder: Folder::Disk(path),
         })
+    }
+}
+
+impl Run {
+    /// What it is called: its suite, or its folder.
+    pub(super) fn title(&self) -> &str {
+        self.told.suite.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Its rows. Blocks.
+    pub(super) fn read(&self) -> Result<Results, Failure> {
+        match &self.folder {
+            Folder::Disk(path) => Results::read(path, &self.name),
+            Folder::Commit { commit, folder } => from_commit(commit, folder, &self.name),
+        }
+    }
+}
+
+impl RunTarget {
+    /// The share of the graded tests that passed.
+    pub(super) fn pass_rate(&self) -> Option<f64> {
+        let (passed, of) = self.passed.filter(|(_, of)| *of > 0)?;
+        #[expect(clippy::cast_precision_loss, reason = "tests are counted in thousands")]
+        Some(passed as f64 / of as f64)
     }
 }
 
@@ -209,7 +231,8 @@ fn on_branch(number: usize, git_ref: &str, folder: &str) -> anyhow::Result<Vec<R
         });
         let told = summary.ok().flatten().map(|bytes| told(&bytes)).unwrap_or_default();
         let folder = Folder::Commit { commit: commit.to_string(), folder };
-        Run { id: format!("{number}~{name}"), name: format!("{git_ref}: {name}"), at: None, told, folder }
+        let at = told.finished_at;
+        Run { id: format!("{number}~{name}"), name: format!("{git_ref}: {name}"), at, told, folder }
     });
     Ok(runs.collect())
 }
@@ -235,6 +258,7 @@ fn told(bytes: &[u8]) -> RunSummary {
     let requests: Vec<u64> = targets.iter().filter_map(|target| target.get("requests")?.as_u64()).collect();
     RunSummary {
         suite: summary.get("suite").and_then(Value::as_str).map(ToOwned::to_owned),
+        finished_at: summary.get("finished_at").and_then(Value::as_str).and_then(|at| at.parse().ok()),
         complete: summary.get("complete").and_then(Value::as_bool),
         verdict: summary.get("verdict").and_then(|verdict| Verdict::deserialize(verdict).ok()),
         requests: (!requests.is_empty()).then(|| requests.iter().sum()),

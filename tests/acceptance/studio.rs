@@ -263,8 +263,7 @@ fn everything_works_without_javascript() {
     }
     assert_eq!(browser.text("[data-row=refunds] [data-field=commit]"), head(&scene, "refunds")[..12]);
     browser.visit(&format!("http://{}/studio/leaderboard", studio.address));
-    browser.click("select[name=skill] option[value=letters]");
-    browser.click(".controls button");
+    browser.click(".matrix tbody th a");
     browser.until_shown("#over-time svg");
 }
 
@@ -377,15 +376,15 @@ fn the_charts_show_the_values_of_the_file() {
         crate::studio_scene::git(&scene.workspace.path("library"), &["rev-parse", "--short=7", "HEAD"]);
     assert_eq!(newest, head.as_str(), "the newest commit is the first line of the table");
 
-    // The current position of each model: its entry at the newest commit.
-    let now = browser.script("return Array.from(document.querySelectorAll('#standing .point'), (point) => [point.dataset.model, point.dataset.accuracy])");
+    // The newest entry of each model is in the table below.
+    let now = browser.script("return Array.from(document.querySelectorAll('.entries tr[data-model]:not(.earlier)'), (row) => [row.dataset.model, row.querySelector('.share b').textContent])");
     let mut now: Vec<(String, String)> = serde_json::from_value(now).unwrap();
     now.sort();
     let newest = crate::studio_scene::git(&scene.workspace.path("library"), &["rev-parse", "HEAD"]);
     let of_file: Vec<(String, String)> = expected
         .iter()
         .filter(|(_, commit, _)| *commit == newest)
-        .map(|(model, _, score)| (model.clone(), score.clone()))
+        .map(|(model, _, score)| (model.clone(), format!("{:.1} %", score.parse::<f64>().unwrap() * 100.0)))
         .collect();
     assert_eq!(now, of_file);
     assert_eq!(browser.console(), Vec::<String>::new());
@@ -481,11 +480,11 @@ fn by_keyboard(browser: &Browser, url: &str) {
     browser.until("return !!document.querySelector('[data-row=refunds]')");
     browser.script("document.body.focus()");
     let mut reached = Vec::new();
-    for _ in 0..9 {
+    for _ in 0..24 {
         browser.press("\u{e004}");
         let seen = browser.script(
             "const here = document.activeElement; const style = getComputedStyle(here);
-             return [here.innerText.trim(), style.outlineStyle, parseFloat(style.outlineWidth)]",
+             return [here === document.body ? '' : here.innerText.trim(), style.outlineStyle, parseFloat(style.outlineWidth)]",
         );
         assert!(
             seen[0] == "" || seen[1] != "none" && seen[2].as_f64().unwrap() >= 2.0,
@@ -496,7 +495,12 @@ fn by_keyboard(browser: &Browser, url: &str) {
     for name in ["Skip to the content", "Benchmarks", "Jobs", "Leaderboard", "Runs", "Sign out"] {
         assert!(reached.iter().any(|text| text == name), "{name}: {reached:?}");
     }
-    assert_eq!(reached.iter().filter(|text| text.starts_with("Sync")).count(), 2, "{reached:?}");
+    for name in ["Sync all", "Sync Refund decisions", "Sync Contract clauses"] {
+        assert!(
+            reached.iter().any(|text| text.split_whitespace().eq(name.split_whitespace())),
+            "{name}: {reached:?}"
+        );
+    }
 }
 
 /// The CPU time that a process has used.
@@ -527,10 +531,10 @@ fn five_thousand_entries_are_served_quickly() {
     };
     for path in [
         "/studio/leaderboard",
-        "/studio/leaderboard?entries=all&page=40",
-        "/studio/leaderboard?skill=skill-07",
-        "/studio/leaderboard?skill=skill-07&entries=all",
-        "/studio/leaderboard?model=meadow%2Fmodel-03",
+        "/studio/leaderboard/skills/skill-07/index.html",
+        "/studio/leaderboard/skills/skill-07/page-2.html",
+        "/studio/leaderboard/skills/skill-07/cases/case-03/index.html",
+        "/studio/leaderboard/compare/index.html",
         "/studio/benchmarks",
         "/studio/jobs",
         "/studio/runs",

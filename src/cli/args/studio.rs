@@ -20,7 +20,7 @@ pub struct StudioArgs {
     /// Allow benchmarks from repositories on this machine
     #[arg(long, conflicts_with = "no_studio", hide_short_help = true)]
     pub allow_local: bool,
-    /// Leaderboard to show [default: `leaderboard.json` in the library]
+    /// Leaderboard to show [default: the results of the library]
     #[arg(long, value_name = "FILE", conflicts_with = "no_studio", hide_short_help = true)]
     pub leaderboard: Option<PathBuf>,
     /// Results to show; repeatable

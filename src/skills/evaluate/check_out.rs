@@ -179,7 +179,7 @@ fn read_skill(
 }
 
 /// A directory for the files of the skill, removed after reading; leftovers of killed processes are removed, too.
-fn temporary(workspace: &Workspace) -> Result<WorkDir> {
+pub(super) fn temporary(workspace: &Workspace) -> Result<WorkDir> {
     let made = std::fs::create_dir_all(&workspace.state).and_then(|()| WorkDir::within(&workspace.state));
     made.map_err(|error| {
         let error =

@@ -78,13 +78,13 @@ fn wanted(path: &str, own: &str) -> Option<bool> {
 }
 
 /// Git itself refuses these names, but a commit can be made by hand.
-fn is_legal(path: &str) -> bool {
+pub(super) fn is_legal(path: &str) -> bool {
     path.split('/').all(|part| !matches!(part, "" | "." | ".."))
         && !path.split('/').any(|part| part.eq_ignore_ascii_case(".git"))
         && !path.contains(['\0', '\\'])
 }
 
-fn write(clone: &Opened, entry: &TreeEntry, to: &Path) -> anyhow::Result<()> {
+pub(super) fn write(clone: &Opened, entry: &TreeEntry, to: &Path) -> anyhow::Result<()> {
     let path = to.join(&entry.path);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

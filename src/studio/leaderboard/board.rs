@@ -1,34 +1,77 @@
-//! Caches the leaderboard files, and rereads them when they change.
+//! Caches the leaderboard files: rereads them when they change, and fetches them if the library has an origin.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tokio::sync::Mutex;
+use jiff::Timestamp;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::leaderboard::Leaderboard;
 use crate::model::Failure;
+use crate::serve::Evaluator;
 use crate::site;
-use crate::util::regular_file;
+use crate::skills::evaluate::{Latest, LatestResults};
+use crate::util::{clock, regular_file};
+
+/// A fetch is not repeated within this time, so that results are at most a minute old when they are shown.
+const FRESH: Duration = Duration::from_secs(45);
+/// The same after a fetch that failed.
+const RETRIED: Duration = Duration::from_secs(15);
+/// How long a page waits for a fetch.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// `leaderboard.json` with `leaderboard/<skill>.json` next to it, and their cached content.
 #[derive(Debug, Default)]
 pub(in crate::studio) struct Board {
     path: Option<PathBuf>,
-    read: Mutex<Option<(Vec<Stamp>, Read)>>,
+    /// The clone of the library whose results these are, and whose default branch is fetched.
+    library: Option<PathBuf>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    asked: Option<Instant>,
+    latest: Option<LatestResults>,
+    /// When the origin was last seen.
+    seen: Option<Timestamp>,
+    /// Why the last fetch failed.
+    problem: Option<String>,
+    read: Option<(Vec<Stamp>, Read)>,
 }
 
 /// The entries, or why there are none.
 type Read = Result<Arc<site::Board>, String>;
 
-/// The state of the files.
+/// The content of the page, and its source.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) found: Found,
+    pub(super) origin: Option<Origin>,
+    /// Why the last fetch failed.
+    pub(super) problem: Option<String>,
+}
+
+/// The commit of the default branch, and when it was fetched.
+#[derive(Debug)]
+pub(super) struct Origin {
+    pub(super) commit: String,
+    pub(super) branch: String,
+    pub(super) seen: Timestamp,
+}
+
+/// The entries, if there are any.
 #[derive(Debug)]
 pub(super) enum Found {
     /// No file was configured.
     NotNamed,
     /// The file does not exist yet.
     Missing(PathBuf),
+    /// The library has none yet.
+    Empty,
     /// It cannot be read.
     Unreadable(String),
     Entries(Arc<site::Board>),
@@ -59,35 +102,78 @@ impl Stamp {
 }
 
 impl Board {
-    pub(in crate::studio) fn new(path: Option<PathBuf>) -> Self {
-        Self { path, read: Mutex::default() }
+    pub(in crate::studio) fn new(named: Option<PathBuf>, library: Option<&Path>) -> Self {
+        let library = library.filter(|_| named.is_none());
+        let path = named.or_else(|| Some(library?.join(Leaderboard::PATH)));
+        Self { path, library: library.map(Path::to_path_buf), state: Mutex::default() }
     }
 
     /// The current content of the files. Concurrent requests wait for one reader.
-    pub(super) async fn look(&self) -> Found {
-        let Some(path) = self.path.clone() else { return Found::NotNamed };
+    pub(super) async fn look(&self, evaluator: Option<&Evaluator>) -> View {
+        let Some(mut path) = self.path.clone() else {
+            return View { found: Found::NotNamed, origin: None, problem: None };
+        };
+        let mut state = self.state.lock().await;
+        if let (Some(evaluator), Some(_)) = (evaluator, &self.library) {
+            state = fetched(state, evaluator).await;
+        }
+        let origin = state.latest.as_ref().zip(state.seen).map(|(latest, seen)| Origin {
+            commit: latest.commit.chars().take(12).collect(),
+            branch: latest.branch.clone(),
+            seen,
+        });
+        if let Some(latest) = &state.latest {
+            path = latest.files.path().join(Leaderboard::PATH);
+        }
+        let problem = state.problem.clone();
+        let found = self.read(&mut state, path).await;
+        View { found, origin, problem }
+    }
+
+    async fn read(&self, state: &mut State, path: PathBuf) -> Found {
         let stamps = stamps(&path);
         if stamps.is_empty() {
-            return Found::Missing(path);
+            return if self.library.is_some() { Found::Empty } else { Found::Missing(path) };
         }
-        let mut known = self.read.lock().await;
-        let is_known = known.as_ref().is_some_and(|(of, _)| *of == stamps);
+        let is_known = state.read.as_ref().is_some_and(|(of, _)| *of == stamps);
         if !is_known {
             let files: Vec<PathBuf> = stamps.iter().map(|stamp| stamp.path.clone()).collect();
-            let read = tokio::task::spawn_blocking(move || read(&files, &path)).await;
+            let history = self.library.clone();
+            let read = tokio::task::spawn_blocking(move || read(&files, &path, history.as_deref())).await;
             let board = match read {
                 Ok(Ok(board)) => Ok(Arc::new(board)),
                 Ok(Err(failure)) => Err(failure.to_string()),
                 Err(error) => Err(error.to_string()),
             };
-            *known = Some((stamps, board));
+            state.read = Some((stamps, board));
         }
-        match known.as_ref().map(|(_, board)| board) {
+        match state.read.as_ref().map(|(_, board)| board) {
             Some(Ok(board)) => Found::Entries(Arc::clone(board)),
             Some(Err(reason)) => Found::Unreadable(reason.clone()),
             None => Found::NotNamed,
         }
     }
+}
+
+/// Fetches from the library's origin, unless that was done recently. A failure keeps the earlier content.
+async fn fetched<'s>(mut state: MutexGuard<'s, State>, evaluator: &Evaluator) -> MutexGuard<'s, State> {
+    let pause = clock::wait(if state.problem.is_some() { RETRIED } else { FRESH });
+    if state.asked.is_some_and(|asked| asked.elapsed() < pause) {
+        return state;
+    }
+    let known = state.latest.as_ref().map(|latest| latest.commit.clone());
+    let outcome = tokio::time::timeout(PATIENCE, evaluator.latest(known.as_deref())).await;
+    let now = Timestamp::now();
+    state.asked = Some(Instant::now());
+    state.problem = None;
+    match outcome {
+        Ok(Ok(Latest::NoOrigin)) => {}
+        Ok(Ok(Latest::Unchanged)) => state.seen = Some(now),
+        Ok(Ok(Latest::New(latest))) => (state.latest, state.seen) = (Some(latest), Some(now)),
+        Ok(Err(error)) => state.problem = Some(format!("{error:#}")),
+        Err(_) => state.problem = Some("git does not respond in time".to_owned()),
+    }
+    state
 }
 
 /// The existing files: the configured one and, next to `leaderboard.json`, those of the skills.
@@ -108,13 +194,15 @@ fn stamps(path: &Path) -> Vec<Stamp> {
     stamps
 }
 
-fn read(files: &[PathBuf], path: &Path) -> Result<site::Board, Failure> {
+/// Reads the entries and what is beside them. Messages name the files as the library has them.
+fn read(files: &[PathBuf], path: &Path, history: Option<&Path>) -> Result<site::Board, Failure> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut board = Leaderboard::empty();
     for file in files {
+        let shown = if history.is_some() { file.strip_prefix(dir).unwrap_or(file) } else { file };
         let bytes = regular_file::read(file, regular_file::CONTENT)
-            .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", file.display())))?;
-        board.merge(&Leaderboard::parse(&bytes, file)?);
+            .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", shown.display())))?;
+        board.merge(&Leaderboard::parse(&bytes, shown)?);
     }
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    Ok(site::Library::beside(board, dir, "Leaderboard").board)
+    Ok(site::Library::beside(board, dir, history.unwrap_or(dir), "Leaderboard").board)
 }

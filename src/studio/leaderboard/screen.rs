@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 
-use super::board::Found;
+use super::board::{Found, View};
 use crate::site::Root;
 use crate::studio::Desk;
 use crate::studio::page::{Frame, Screen, missing, redirect, respond};
@@ -28,7 +28,7 @@ pub(in crate::studio) struct LeaderboardQuery {
 #[template(path = "leaderboard.html")]
 struct Screenful<'p> {
     frame: Frame<'p>,
-    found: &'p Found,
+    view: &'p View,
     /// Rendered by the site's templates, which have escaped everything in it.
     main: &'p str,
 }
@@ -39,8 +39,8 @@ pub(in crate::studio) async fn show(
     session: Session,
     Query(LeaderboardQuery { skill }): Query<LeaderboardQuery>,
 ) -> Response {
-    let found = desk.studio.board.look().await;
-    let page = match &found {
+    let view = desk.studio.board.look(desk.app.evaluator.as_deref()).await;
+    let page = match &view.found {
         Found::Entries(board) => {
             if let Some(path) = board.skill_path(&skill) {
                 return redirect(&format!("/studio/leaderboard/{path}"));
@@ -49,13 +49,13 @@ pub(in crate::studio) async fn show(
         }
         _ => None,
     };
-    let title = match &found {
+    let title = match &view.found {
         Found::Unreadable(_) => "Leaderboard: unreadable",
         _ => "Leaderboard",
     };
     let frame = Frame::new(&session, Screen::Leaderboard, title);
     let main = page.map(|page| page.main).unwrap_or_default();
-    respond(StatusCode::OK, &Screenful { frame, found: &found, main: &main })
+    respond(StatusCode::OK, &Screenful { frame, view: &view, main: &main })
 }
 
 /// Every other page and file.
@@ -64,11 +64,11 @@ pub(in crate::studio) async fn part(
     session: Session,
     Path(path): Path<String>,
 ) -> Response {
-    let found = desk.studio.board.look().await;
-    if let Found::Entries(board) = &found {
+    let view = desk.studio.board.look(desk.app.evaluator.as_deref()).await;
+    if let Found::Entries(board) = &view.found {
         if let Some(page) = board.page(&path, ROOT) {
             let frame = Frame::new(&session, Screen::Leaderboard, format!("Leaderboard: {}", page.title));
-            return respond(StatusCode::OK, &Screenful { frame, found: &found, main: &page.main });
+            return respond(StatusCode::OK, &Screenful { frame, view: &view, main: &page.main });
         }
         if let Some(file) = board.file(&path) {
             return ([(CONTENT_TYPE, HeaderValue::from_static(file.content_type()))], file.bytes)

@@ -12,6 +12,7 @@ mod fuzz;
 mod graded;
 mod http;
 mod job_requests;
+mod leaderboard;
 mod load;
 mod logs;
 mod openapi;

@@ -5,6 +5,7 @@ mod forms;
 mod headers;
 mod hostile;
 mod leaderboard;
+mod runs;
 pub(crate) mod scene;
 mod screens;
 mod sessions;

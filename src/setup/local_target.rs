@@ -42,9 +42,13 @@ impl LocalTarget {
             return Ok(Self::New { file, text: format!("targets:\n{entry}") });
         }
         // It may have come with a checkout, and lead anywhere.
-        if named.is_none() && found.is_symlink() {
-            let message =
-                format!("`{}` is a link, expected a file: nothing is written there", file.display());
+        if named.is_none()
+            && [Some(found.as_path()), found.parent()].into_iter().flatten().any(Path::is_symlink)
+        {
+            let message = format!(
+                "`{}` is, or is below, a link, expected a file: nothing is written there",
+                file.display()
+            );
             let hint = "look at it; `--targets FILE` names the file that gets the new target";
             return Err(Failure::new(Exit::Config, message).hint(hint).into());
         }

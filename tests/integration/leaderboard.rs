@@ -157,7 +157,7 @@ fn thousands_of_entries_in_any_order_are_merged_in_linear_time() {
     workspace.write("many.json", board(&entries));
     let start = std::time::Instant::now();
     workspace.run(&["leaderboard", "merge", "-q", "-o", "out.json", "many.json", "many.json"]).expect(0);
-    assert!(start.elapsed() < std::time::Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(start.elapsed() < std::time::Duration::from_mins(1), "{:?}", start.elapsed());
 }
 
 #[test]

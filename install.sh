@@ -92,9 +92,9 @@ main() {
     [ -w "$to" ] || fail "no permission to write to $to" "name another directory: --to DIR"
     [ ! -d "$to/run-evals" ] || fail "$to/run-evals is a directory" "name another directory: --to DIR"
 
+    new=
     temp=$(mktemp -d)
-    new=$to/.run-evals.$$
-    trap 'rm -rf -- "$temp" "$new"' EXIT
+    trap 'rm -rf -- "$temp" ${new:+"$new"}' EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
 
@@ -113,7 +113,9 @@ main() {
 
     # One file and no other leaves the archive, and no link to another file.
     tar -xzf "$temp/$archive" -C "$temp" "$name/run-evals" || fail "cannot unpack $archive"
-    [ -f "$temp/$name/run-evals" ] && [ ! -L "$temp/$name/run-evals" ] || fail "run-evals in $archive is not a file"
+    [ -f "$temp/$name/run-evals" ] && [ ! -h "$temp/$name/run-evals" ] || fail "run-evals in $archive is not a file"
+    # A new name, which no link can have in a directory that others write to.
+    new=$(mktemp "$to/.run-evals.XXXXXX") || fail "cannot write to $to"
     cp -- "$temp/$name/run-evals" "$new" && chmod 755 "$new" || fail "cannot write to $to"
     installed=$("$new" --version) || fail "the binary does not run on this machine; nothing was installed"
     [ -z "$version" ] || [ "$installed" = "run-evals $version" ] ||

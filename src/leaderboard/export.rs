@@ -72,9 +72,14 @@ fn row(entry: &Entry) -> Vec<String> {
     ]
 }
 
+/// What begins a formula, also in the wide forms that some spreadsheets take for it.
+const FORMULA: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
+
 fn quoted(cell: &str) -> String {
-    let cell =
-        if cell.starts_with(['=', '+', '-', '@', '\t']) { format!("'{cell}") } else { cell.to_owned() };
+    // Spreadsheets drop what is invisible at the beginning.
+    let invisible = |c: char| c.is_whitespace() || c.is_control() || "\u{200b}\u{feff}".contains(c);
+    let is_formula = cell.trim_start_matches(invisible).starts_with(FORMULA);
+    let cell = if is_formula { format!("'{cell}") } else { cell.to_owned() };
     if cell.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
 }
 

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::check;
 use crate::model::{CommitSha, ENTRY_FORMAT, Entry, Failure, SkillName};
+use crate::util::path::quoted;
 
 /// The entries, sorted by key, and the models that were not called.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,7 +80,7 @@ impl Leaderboard {
             format!(
                 "only `run-evals` writes this file; restore its last version: \
                  `git log --oneline -- {0}`, then `git checkout <commit> -- {0}`",
-                shown_as.display()
+                quoted(shown_as)
             )
         };
         let parsed = serde_json::from_slice::<Version>(bytes);

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::{Absent, Leaderboard, check};
 use crate::model::{ENTRY_FORMAT, Entry, Failure};
+use crate::util::path::quoted;
 
 /// The content of a reordered or conflicting file.
 #[derive(Deserialize)]
@@ -38,8 +39,9 @@ impl Leaderboard {
     pub fn merge(&mut self, other: &Self) {
         for entry in other.entries() {
             let key = entry.key();
-            let known = self.entries().binary_search_by_key(&key, Entry::key).ok();
-            if known.is_none_or(|place| weight(&self.entries()[place]) < weight(entry)) {
+            let known = self.entries().binary_search_by_key(&key, Entry::key);
+            let known = known.ok().map(|place| &self.entries()[place]);
+            if known.is_none_or(|known| weight(known) < weight(entry)) {
                 self.insert(entry.clone());
             }
         }
@@ -56,9 +58,11 @@ fn weight(entry: &Entry) -> (u64, String) {
 fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
     let shown = shown_as.display();
     let read: Loose = serde_json::from_str(text).map_err(|error| {
+        let stage = |number: u8| quoted(Path::new(&format!(":{number}:{shown}")));
+        let (ours, theirs, file) = (stage(2), stage(3), quoted(shown_as));
         Failure::config(format!("cannot read `{shown}`: {error}")).hint(format!(
-            "merge the two versions instead: `git show :2:{shown} > ours.json`, `git show :3:{shown} > theirs.json`, then \
-             `run-evals leaderboard merge --output {shown} ours.json theirs.json`"
+            "merge the two versions instead: `git show {ours} > ours.json`, `git show {theirs} > theirs.json`, then \
+             `run-evals leaderboard merge --output {file} ours.json theirs.json`"
         ))
     })?;
     if read.schema_version > ENTRY_FORMAT {
@@ -69,7 +73,10 @@ fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
         return Err(Failure::config(message).hint("update `run-evals`"));
     }
     let mut board = Leaderboard::empty();
-    for entry in read.entries {
+    let mut entries = read.entries;
+    // Each is then inserted at the end.
+    entries.sort_by_cached_key(Entry::key);
+    for entry in entries {
         if let Err(what) = check::figures(&entry) {
             let message = format!(
                 "`{shown}` has an entry of `{}` for `{}` that `run-evals` did not write: {what}",

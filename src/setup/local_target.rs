@@ -42,8 +42,13 @@ impl LocalTarget {
             return Ok(Self::New { file, text: format!("targets:\n{entry}") });
         }
         // It may have come with a checkout, and point anywhere.
-        if named.is_none() && found.is_symlink() {
-            let message = format!("`{}` is a link, expected a file: nothing was written", file.display());
+        if named.is_none()
+            && [Some(found.as_path()), found.parent()].into_iter().flatten().any(Path::is_symlink)
+        {
+            let message = format!(
+                "`{}` is a link or is in a linked directory, expected a file: nothing was written",
+                file.display()
+            );
             let hint = "check it; `--targets FILE` sets the file for the new target";
             return Err(Failure::new(Exit::Config, message).hint(hint).into());
         }

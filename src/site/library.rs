@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::board::{Beside, Board};
 use crate::git::commit_times;
 use crate::leaderboard::{Entry, Leaderboard, details_path, entry_digest, read_details};
-use crate::model::Failure;
+use crate::model::{Digest, Failure};
 use crate::util::regular_file;
 
 /// The largest details file that is read.
@@ -55,14 +55,12 @@ impl Library {
         let mut warnings = Vec::new();
         for entry in board.entries() {
             let digest = entry_digest(entry);
-            let statement = root.join(STATEMENTS).join(format!("{digest}.intoto.json"));
-            if statement.is_file() {
-                match regular_file::read(&statement, LARGEST_DETAILS) {
-                    Ok(bytes) => {
-                        beside.statements.insert(digest, bytes);
-                    }
-                    Err(error) => warnings.push(format!("cannot read `{}`: {error}", statement.display())),
+            match statement(&digest, root) {
+                Ok(None) => {}
+                Ok(Some(bytes)) => {
+                    beside.statements.insert(digest, bytes);
                 }
+                Err(failure) => warnings.push(failure.to_string()),
             }
             match details(entry, root) {
                 Ok(None) => {}
@@ -76,14 +74,29 @@ impl Library {
     }
 }
 
-fn details(entry: &Entry, root: &Path) -> Result<Option<crate::model::EntryDetails>, Failure> {
-    let path = root.join(details_path(entry));
-    if !path.is_file() {
-        return Ok(None);
+/// The statement about an entry. It is published as it is, so that it must not be anything else.
+fn statement(digest: &Digest, root: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let path = Path::new(STATEMENTS).join(format!("{digest}.intoto.json"));
+    let Some(bytes) = read(root, &path)? else { return Ok(None) };
+    let statement: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let subjects = statement["subject"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let digest = digest.to_string();
+    if !subjects.iter().any(|subject| subject["digest"]["sha256"] == digest.as_str()) {
+        let shown = root.join(path);
+        return Err(Failure::config(format!("`{}` is not a statement about its entry", shown.display())));
     }
-    let bytes = regular_file::read(&path, LARGEST_DETAILS)
-        .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", path.display())))?;
-    read_details(&bytes, entry, &path).map(Some)
+    Ok(Some(bytes))
+}
+
+fn details(entry: &Entry, root: &Path) -> Result<Option<crate::model::EntryDetails>, Failure> {
+    let path = PathBuf::from(details_path(entry));
+    let Some(bytes) = read(root, &path)? else { return Ok(None) };
+    read_details(&bytes, entry, &root.join(path)).map(Some)
+}
+
+fn read(root: &Path, path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    regular_file::read_inside(root, path, LARGEST_DETAILS)
+        .map_err(|error| Failure::config(format!("cannot read `{}`: {error}", root.join(path).display())))
 }
 
 /// The files of both layouts.

@@ -141,6 +141,10 @@ fn put(dir: &Path, path: &str, bytes: &[u8]) -> anyhow::Result<()> {
     if let Some(parent) = file.parent() {
         fs::create_dir_all(parent).with_context(cannot)?;
     }
+    // A pipe would block.
+    if fs::symlink_metadata(&file).is_ok_and(|meta| !meta.is_file() && !meta.is_dir()) {
+        fs::remove_file(&file).with_context(cannot)?;
+    }
     // A site can be regenerated, so do not wait for the disk.
     fs::write(&file, bytes).with_context(cannot)
 }

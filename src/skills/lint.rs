@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::config::Skill;
-use crate::model::{Failure, Ratio, SkillName, printable};
+use crate::model::{Failure, FieldPath, Ratio, SkillName, printable};
 use crate::scoring::fields::{self, Checks, Doubt, DoubtKind, Proposal};
 
 /// The findings about one skill.
@@ -92,13 +92,15 @@ fn all(library: &Path) -> Result<Vec<SkillName>, Failure> {
 fn lint_skill(library: &Path, name: &SkillName) -> Result<SkillLint, Failure> {
     let skill = Skill::read_with(library, name, None)?;
     let (doubts, Checks { expected, permuted, reworded }) = fields::lint(&skill);
+    // A rule cannot name every key that JSON allows.
+    let named: Vec<&Doubt> = doubts.iter().filter(|doubt| doubt.path.parse::<FieldPath>().is_ok()).collect();
     Ok(SkillLint {
         skill: name.clone(),
         grader: skill.rules.grader().map(|grader| grader.model.clone()),
         expected,
         permuted,
         reworded,
-        proposal: (!doubts.is_empty()).then(|| proposal(&doubts)),
+        proposal: (!named.is_empty()).then(|| proposal(&named)),
         path: library.join("components").join(name.as_str()).join("evals/scoring.yaml"),
         doubts: doubts
             .into_iter()
@@ -116,14 +118,14 @@ fn reason(doubt: &Doubt) -> &'static str {
 }
 
 /// The rules of the current defaults, for the author to change.
-fn proposal(doubts: &[Doubt]) -> String {
+fn proposal(doubts: &[&Doubt]) -> String {
     let mut out = String::from(
         "# Proposed by `run-evals skills lint`; see docs/scoring.md for what each rule means.\n",
     );
     // A JSON string is a YAML string.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
     let mut section = |key: &str, line: &dyn Fn(&Doubt) -> Option<String>| {
-        let lines: Vec<String> = doubts.iter().filter_map(line).collect();
+        let lines: Vec<String> = doubts.iter().filter_map(|doubt| line(doubt)).collect();
         if !lines.is_empty() {
             let _ = writeln!(out, "{key}:\n  {}", lines.join("\n  "));
         }

@@ -4,7 +4,7 @@
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
-use std::path::Path;
+use std::path::{Component, Path};
 
 use rustix::fs::OFlags;
 
@@ -40,6 +40,29 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 pub fn read_to_string(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read(path, most)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+}
+
+/// Reads a file of a checkout whose content others will see; nothing if there is none. No part of the path below `root` may be a
+/// symlink, because it could lead to any file of this machine.
+pub fn read_inside(root: &Path, path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let mut whole = root.to_path_buf();
+    for part in path.components() {
+        if !matches!(part, Component::Normal(_)) {
+            return Err(io::Error::other("it is not a path below the directory"));
+        }
+        whole.push(part);
+        match whole.symlink_metadata() {
+            Ok(found) if found.is_symlink() => {
+                return Err(io::Error::other("it is, or is below, a symbolic link"));
+            }
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    read(&whole, most).map(Some)
 }
 
 /// Rejects an existing path that is not a regular file or a symlink to one. Another program will read it.
@@ -86,5 +109,24 @@ mod tests {
         assert_eq!(read(&dir.path().join("gone"), 4).unwrap_err().kind(), io::ErrorKind::NotFound);
         check_if_present(&dir.path().join("gone")).unwrap();
         check_if_present(Path::new("/dev/null")).unwrap_err();
+    }
+
+    #[test]
+    fn no_symlink_leads_out_of_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, outside) = (dir.path().join("root"), dir.path().join("outside"));
+        for dir in [&root.join("a"), &outside] {
+            std::fs::create_dir_all(dir).unwrap();
+            std::fs::write(dir.join("file"), "text").unwrap();
+        }
+        std::os::unix::fs::symlink(outside.join("file"), root.join("link")).unwrap();
+        std::os::unix::fs::symlink(&outside, root.join("dir")).unwrap();
+        let read = |path: &str| read_inside(&root, Path::new(path), 4);
+        assert_eq!(read("a/file").unwrap().unwrap(), b"text");
+        assert_eq!(read("a/gone").unwrap(), None);
+        assert_eq!(read("a/file/below").unwrap(), None);
+        for path in ["link", "dir/file", "../outside/file", "/dev/null"] {
+            read(path).unwrap_err();
+        }
     }
 }

@@ -135,6 +135,63 @@ fn entries_that_do_not_add_up_are_refused() {
 }
 
 #[test]
+fn commands_in_hints_can_be_pasted_into_a_shell() {
+    let workspace = Workspace::new();
+    let name = "a b$(touch x).json";
+    workspace.write(name, "nope");
+    let told = workspace.run(&["leaderboard", "merge", name]).expect(3).stderr;
+    insta::assert_snapshot!(told.trim(), @r"
+    error: cannot read `a b$(touch x).json`: expected ident at line 1 column 2
+
+    hint: merge the two versions instead: `git show ':2:a b$(touch x).json' > ours.json`, `git show ':3:a b$(touch x).json' > theirs.json`, then `run-evals leaderboard merge --output 'a b$(touch x).json' ours.json theirs.json`
+    ");
+}
+
+/// One pull request must not keep a merge driver or the service busy for minutes.
+#[test]
+fn thousands_of_entries_in_any_order_are_merged_in_linear_time() {
+    let workspace = Workspace::new();
+    let mut entries: Vec<Value> =
+        (0..12_000).map(|number| entry("alder", &format!("m{number}"), 5)).collect();
+    entries.reverse();
+    workspace.write("many.json", board(&entries));
+    let start = std::time::Instant::now();
+    workspace.run(&["leaderboard", "merge", "-q", "-o", "out.json", "many.json", "many.json"]).expect(0);
+    assert!(start.elapsed() < std::time::Duration::from_mins(1), "{:?}", start.elapsed());
+}
+
+#[test]
+fn no_cell_is_a_formula() {
+    let workspace = Workspace::new();
+    let models = [
+        "=1",
+        "+1",
+        "-1",
+        "@A1",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        " =1",
+        "\u{a0}=1",
+        "\u{feff}=1",
+        "\u{0}=1",
+        "＝1",
+        "＋1",
+        "－1",
+        "＠A1",
+    ];
+    let entries: Vec<Value> = models.iter().map(|model| entry("alder", model, 5)).collect();
+    put(&workspace, "l.json", &entries);
+    let csv = workspace.run(&["leaderboard", "export", "--format", "csv", "l.json"]).expect(0).stdout;
+    for model in models {
+        // Each line ends with CR LF; a cell may have either.
+        let cell = format!("'{model}");
+        let quoted = format!(",\"{cell}\",");
+        assert!(csv.contains(&format!(",{cell},")) || csv.contains(&quoted), "{model:?}: {csv:?}");
+    }
+}
+
+#[test]
 fn entries_are_exported() {
     let workspace = Workspace::new();
     put(&workspace, "l.json", &[entry("alder", "=a,b", 5), entry("birch", "=a,b", 6)]);
@@ -168,4 +225,44 @@ fn lint_names_doubtful_fields_and_writes_rules() {
     assert!(rules.contains("\"visitors\": [\"name\"]") && rules.contains("\"summary\": 0.4"), "{rules}");
     // The rules settle every doubt, and right answers stay right.
     lint(&["--strict", "-q"]).expect(0);
+}
+
+/// Keys come from answers that somebody else wrote.
+#[test]
+fn lint_writes_only_rules_that_can_be_read_and_follows_no_link() {
+    let library = || {
+        let workspace = Workspace::new();
+        let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/skills/unruled");
+        let copied = Command::new("cp").arg("-r").arg(&from).arg(workspace.path("library")).status().unwrap();
+        assert!(copied.success());
+        workspace
+    };
+    let lint = |workspace: &Workspace, more: &[&str]| {
+        workspace.run(&[&["skills", "lint", "--library", "library", "site-visit", "-q"], more].concat())
+    };
+    let evals = "library/components/site-visit/evals";
+    let workspace = library();
+    let expected = format!("{evals}/cases/heron-marsh/expected.json");
+    let text = workspace.read(&expected);
+    workspace.write(&expected, text.replace("\"visitors\"", "\"a\\u001b[31m\\n::error::b: {c: *d}\""));
+    lint(&workspace, &["--write"]).expect(0);
+    let rules = workspace.read(&format!("{evals}/scoring.yaml"));
+    assert!(rules.contains("summary") && !rules.contains("error"), "{rules}");
+    let told = lint(&workspace, &[]).expect(0).stdout;
+    assert!(told.contains("a\\u{1b}[31m\\n::error::b"), "{told}");
+
+    let outside = crate::support::temporary();
+    for part in ["scoring.yaml", ""] {
+        let workspace = library();
+        let link = workspace.path(evals).join(part);
+        if part.is_empty() {
+            std::fs::rename(&link, outside.path().join("evals")).unwrap();
+        }
+        let link = if part.is_empty() { workspace.path(evals) } else { link };
+        let to = if part.is_empty() { "evals" } else { "written" };
+        std::os::unix::fs::symlink(outside.path().join(to), link).unwrap();
+        lint(&workspace, &["--write"]).expect(3);
+        assert!(!outside.path().join("written").exists());
+        assert!(!outside.path().join("evals/scoring.yaml").exists());
+    }
 }

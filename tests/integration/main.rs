@@ -22,6 +22,7 @@ mod help;
 mod hostile_batch;
 mod hostile_suite;
 mod init;
+mod install;
 mod interrupted;
 mod keyless;
 mod layers;

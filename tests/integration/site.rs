@@ -330,7 +330,8 @@ fn hostile_names_and_answers_stay_inside_and_inert() {
         .collect();
     let details = json!({"schema_version": 1, "entry_sha256": digest, "cases": cases});
     workspace.write(&format!("leaderboard/cases/letters/{digest}.json"), details.to_string());
-    workspace.write(&format!("leaderboard/attestations/{digest}.intoto.json"), "{}");
+    let statement = json!({"subject": [{"name": "entry", "digest": {"sha256": digest}}]});
+    workspace.write(&format!("leaderboard/attestations/{digest}.intoto.json"), statement.to_string());
     let before: Vec<PathBuf> = outside(&workspace);
     workspace.run(&["leaderboard", "site", "-o", "out/site", "--title", EVIL]).expect(0);
     assert_eq!(outside(&workspace), before, "nothing outside of the directory");
@@ -350,6 +351,69 @@ fn hostile_names_and_answers_stay_inside_and_inert() {
         }
     }
     assert!(shown > 400, "{shown}");
+}
+
+/// The site is public: a link in the checkout, or a statement that is none, would publish any file of the machine.
+#[test]
+fn only_statements_of_the_library_are_published() {
+    let digest = {
+        let bytes = board(&[entry("alpha", 1, "m", [9; 4])]);
+        let file: Value = serde_json::from_slice(&bytes).unwrap();
+        Digest::of(format!("{}\n", serde_json::to_string_pretty(&file["entries"][0]).unwrap()).as_bytes())
+    };
+    let dir = "leaderboard/attestations";
+    let name = format!("{digest}.intoto.json");
+    let own = json!({"subject": [{"name": "entry", "digest": {"sha256": digest}}]}).to_string();
+    let other = own.replace(&digest.to_string(), &"0".repeat(64));
+    let published = |prepare: &dyn Fn(&Workspace)| {
+        let workspace = Workspace::new();
+        workspace.write("library/leaderboard.json", board(&[entry("alpha", 1, "m", [9; 4])]));
+        workspace.write("outside/secret.json", &own);
+        workspace.write(format!("outside/{name}").as_str(), &own);
+        prepare(&workspace);
+        let told = workspace.run(&["leaderboard", "site", "library", "-o", "_site"]).expect(0).stderr;
+        let is_there = workspace.path(&format!("_site/attestations/{name}")).exists();
+        (is_there, told.replace(&digest.to_string(), "DIGEST"))
+    };
+    let statement =
+        |text: &str| published(&|workspace| workspace.write(&format!("library/{dir}/{name}"), text));
+    assert!(statement(&own).0);
+    let link = |from: &str, to: &str| {
+        published(&|workspace| {
+            let from = workspace.path(from);
+            std::fs::create_dir_all(from.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(workspace.path(to), from).unwrap();
+        })
+    };
+    let wrong = [
+        statement("AWS_SECRET_ACCESS_KEY=x"),
+        statement(&other),
+        link(&format!("library/{dir}/{name}"), "outside/secret.json"),
+        link(&format!("library/{dir}/{name}"), "/proc/self/environ"),
+        link(&format!("library/{dir}"), "outside"),
+    ];
+    let told: Vec<&str> = wrong.iter().map(|(_, told)| told.lines().next().unwrap()).collect();
+    assert!(wrong.iter().all(|(is_there, _)| !is_there), "{told:?}");
+    insta::assert_snapshot!(told.join("\n"), @r"
+    warning: `library/leaderboard/attestations/DIGEST.intoto.json` is not a statement about its entry
+    warning: `library/leaderboard/attestations/DIGEST.intoto.json` is not a statement about its entry
+    warning: cannot read `library/leaderboard/attestations/DIGEST.intoto.json`: it is, or is below, a symbolic link
+    warning: cannot read `library/leaderboard/attestations/DIGEST.intoto.json`: it is, or is below, a symbolic link
+    warning: cannot read `library/leaderboard/attestations/DIGEST.intoto.json`: it is, or is below, a symbolic link
+    ");
+}
+
+/// A directory of a checkout can have anything in the place of a page.
+#[test]
+fn a_pipe_in_the_place_of_a_page_is_replaced() {
+    let workspace = Workspace::new();
+    workspace.write("leaderboard.json", board(&[entry("alpha", 1, "m", [9; 4])]));
+    workspace.run(&["leaderboard", "site", "-o", "_site"]).expect(0);
+    std::fs::remove_file(workspace.path("_site/index.html")).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(workspace.path("_site/index.html")).status();
+    assert!(made.unwrap().success());
+    workspace.run_bounded(&["leaderboard", "site", "-o", "_site"]).expect(0);
+    assert!(workspace.path("_site/index.html").is_file());
 }
 
 /// Every path of the workspace but those of the site.

@@ -1,6 +1,7 @@
 //! Earlier runs: the directories in `.run-evals/results`, and those given by `--output`, which have a file `<run>.path` there.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -133,13 +134,18 @@ fn shortened(dir: PathBuf) -> PathBuf {
 
 fn run(name: String, results: PathBuf) -> Run {
     let record = RunRecord::find(&results);
-    let modified =
-        || Timestamp::try_from(results.join("responses.jsonl").metadata().ok()?.modified().ok()?).ok();
+    let responses = results.join("responses.jsonl").metadata().ok();
+    let modified = || Timestamp::try_from(responses.as_ref()?.modified().ok()?).ok();
+    // Nobody can ship this time: the file was made here then, and the run is not newer than its file.
+    let made = responses.as_ref().and_then(|responses| {
+        Timestamp::new(responses.ctime(), i32::try_from(responses.ctime_nsec()).ok()?).ok()
+    });
+    let at = record.map(|record| record.at).or_else(modified).filter(|at| !is_future(*at));
     let summary = regular_file::read(&results.join("summary.json"), regular_file::CONTENT).ok();
     let summary: Value = summary.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
     let targets = summary["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
     Run {
-        at: record.map(|record| record.at).or_else(modified).filter(|at| !is_future(*at)),
+        at: at.map(|at| made.map_or(at, |made| at.min(made))),
         suite: summary["suite"].as_str().map(ToOwned::to_owned),
         targets: targets.iter().filter_map(|target| Some(target["target"].as_str()?.to_owned())).collect(),
         verdict: verdict(&summary).to_owned(),

@@ -57,7 +57,7 @@ fn a_linked_file_is_rejected_before_anything_is_created() {
         std::os::unix::fs::symlink(outside.path().join(to), &link).unwrap();
         insta::allow_duplicates! {
             insta::assert_snapshot!(account.init(REPO, &[]).expect(3).stderr, @r"
-            error: `targets.yaml` is a link, expected a file: nothing was written
+            error: `targets.yaml` is a link or is in a linked directory, expected a file: nothing was written
 
             hint: check it; `--targets FILE` sets the file for the new target
             ");
@@ -67,6 +67,19 @@ fn a_linked_file_is_rejected_before_anything_is_created() {
     assert_eq!(std::fs::read_to_string(outside.path().join("t.yaml")).unwrap(), before);
     assert!(!outside.path().join("nowhere.yaml").exists());
     let _ = std::fs::remove_file(account.workspace.path("targets.yaml"));
+}
+
+#[test]
+fn a_file_in_a_linked_folder_is_rejected_too() {
+    let account = Account::new();
+    let outside = crate::support::temporary();
+    let before = "targets:\n  - name: demo\n    provider: mock\n";
+    std::fs::write(outside.path().join("targets.yaml"), before).unwrap();
+    std::os::unix::fs::symlink(outside.path(), account.workspace.path(".agentv")).unwrap();
+    let told = account.init(REPO, &[]).expect(3).stderr;
+    assert!(told.contains("`.agentv/targets.yaml` is, or is below, a link"), "{told}");
+    assert!(account.github.settings(REPO).is_none());
+    assert_eq!(std::fs::read_to_string(outside.path().join("targets.yaml")).unwrap(), before);
 }
 
 #[test]

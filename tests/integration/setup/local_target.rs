@@ -77,7 +77,7 @@ fn a_file_in_a_linked_folder_is_rejected_too() {
     std::fs::write(outside.path().join("targets.yaml"), before).unwrap();
     std::os::unix::fs::symlink(outside.path(), account.workspace.path(".agentv")).unwrap();
     let told = account.init(REPO, &[]).expect(3).stderr;
-    assert!(told.contains("`.agentv/targets.yaml` is, or is below, a link"), "{told}");
+    assert!(told.contains("`.agentv/targets.yaml` is a link or is in a linked directory"), "{told}");
     assert!(account.github.settings(REPO).is_none());
     assert_eq!(std::fs::read_to_string(outside.path().join("targets.yaml")).unwrap(), before);
 }

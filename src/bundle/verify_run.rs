@@ -78,7 +78,7 @@ pub fn verify_run(
     let temporary = WorkDir::new()?;
     let copied = temporary.path().join("bundle");
     copy(out, &copied, false)?;
-    let targets = engine.write_mock(&dir.join("mock"), &copied)?;
+    let targets = engine.write_mock(&dir.join("mock"), suite, &copied)?;
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
     let suite = std::path::absolute(suite)?;
     let sides = [("in-place", suite, cwd), ("bundle", suite_of(&copied), copied.clone())];
@@ -233,17 +233,18 @@ impl Engine {
         }
     }
 
-    /// Writes a targets file with a mock for every target of the bundle.
-    fn write_mock(&self, dir: &Path, copy: &Path) -> anyhow::Result<PathBuf> {
-        let read = |name: &str| -> anyhow::Result<Value> {
-            let path = copy.join(name);
+    /// Writes a targets file with a mock for every target of the bundle, and for every other target that the suite names.
+    fn write_mock(&self, dir: &Path, suite: &Path, copy: &Path) -> anyhow::Result<PathBuf> {
+        let read = |path: &Path| -> anyhow::Result<Value> {
             if !path.exists() {
                 return Ok(Value::Null);
             }
-            let text = regular_file::read_to_string(&path, regular_file::CONTENT)?;
-            Ok(Document::parse(name, text)?.root.to_json())
+            let text = regular_file::read_to_string(path, regular_file::CONTENT)?;
+            Ok(Document::parse(path, text)?.root.to_json())
         };
-        let (eval, targets) = (read("eval.yaml")?, read("targets.yaml")?);
+        let (eval, targets) = (read(&copy.join("eval.yaml"))?, read(&copy.join("targets.yaml"))?);
+        // Neither a `.jsonl` suite nor a bundle can be read as YAML; `eval.yaml` has all that they name.
+        let source = read(suite).unwrap_or_default();
         let mut graders = Vec::new();
         for target in targets["targets"].as_array().into_iter().flatten() {
             graders.extend(["grader_target", "judge_target"].iter().filter_map(|key| target[*key].as_str()));
@@ -251,6 +252,7 @@ impl Engine {
         grader_targets(&eval, false, &mut graders);
         let listed = targets["targets"].as_array().into_iter().flatten();
         let mut names: Vec<&str> = listed.filter_map(|target| target["name"].as_str()).collect();
+        names.extend([&eval, &source].into_iter().flat_map(named_targets));
         names.extend(graders.iter().copied().chain(["default", GRADER]));
         names.sort_unstable();
         names.dedup();
@@ -353,6 +355,23 @@ impl Engine {
         };
         Failure::config(format!("{message}:\n{last}")).hint(hint)
     }
+}
+
+/// The targets that a suite and its tests name.
+fn named_targets(suite: &Value) -> Vec<&str> {
+    let tests = suite["tests"].as_array().into_iter().flatten();
+    let mut names = Vec::new();
+    for part in std::iter::once(suite).chain(tests) {
+        let execution = &part["execution"];
+        names.extend([&part["target"], &execution["target"]].into_iter().filter_map(Value::as_str));
+        for target in execution["targets"].as_array().into_iter().flatten() {
+            names.extend(
+                [target, &target["name"], &target["use_target"]].into_iter().filter_map(Value::as_str),
+            );
+        }
+    }
+    names.retain(|name| !name.contains("${{"));
+    names
 }
 
 /// The targets that assertions name.

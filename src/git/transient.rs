@@ -34,16 +34,12 @@ const FORBIDDEN: [&str; 6] = [
     "Repository access blocked",
 ];
 
-/// The URL is wrong or not trusted.
-const ADDRESS: [&str; 7] = [
-    "SSL certificate",
-    "certificate verif",
-    "certificate problem",
-    "unable to get local issuer",
-    "not allowed",
-    "Unsupported protocol",
-    "is this a git repository?",
-];
+/// The server is not trusted.
+const CERTIFICATE: [&str; 4] =
+    ["SSL certificate", "certificate verif", "certificate problem", "unable to get local issuer"];
+
+/// The URL is wrong.
+const ADDRESS: [&str; 3] = ["not allowed", "Unsupported protocol", "is this a git repository?"];
 
 /// The repository does not exist.
 const NOT_FOUND: [&str; 4] =
@@ -121,7 +117,8 @@ impl GitError {
             Some(408 | 429) => true,
             Some(status) => status >= 500,
             None => {
-                ![&AUTHENTICATION[..], &ADDRESS, &NOT_FOUND, &LOCAL].iter().any(|final_| self.says(final_))
+                let permanent = [&AUTHENTICATION[..], &CERTIFICATE, &ADDRESS, &NOT_FOUND, &LOCAL];
+                !permanent.iter().any(|texts| self.says(texts))
             }
         }
     }
@@ -172,6 +169,10 @@ impl Remote {
         } else if error.http_status().is_some_and(|status| (300..400).contains(&status)) {
             Failure::new(Exit::Failure, format!("`{url}` has moved"))
                 .hint("use the repository's current name")
+        } else if error.says(&CERTIFICATE) {
+            Failure::new(Exit::Failure, format!("git does not trust the certificate of `{url}`")).hint(
+                "for a private CA, set the variable `SSL_CERT_FILE`; in a step with `mode: run`, set `RUN_EVALS_CA` in `env` of each job",
+            )
         } else {
             return anyhow::Error::new(error).context(format!("cannot reach `{url}`"));
         };

@@ -9,8 +9,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use crate::support::github::{MockGithub, RunView, TOKEN};
-use crate::support::{MockLlm, Workspace};
+use crate::support::github::{MockGithub, NewRepo, RunView, TOKEN, workflow};
+use crate::support::stage::{content, runner_targets};
+use crate::support::{MockLlm, Workspace, tls_model};
 
 const RUNNER: &str = "myorg/eval-runner";
 const KEY: &str = "sk-acceptance-5f1c8e07b3a94d26";
@@ -88,6 +89,59 @@ fn a_caller_of_the_reusable_workflow_that_passes_no_secret() {
     assert_eq!(chain.llm.counter("ok"), 0);
 }
 
+/// GitHub and the model have certificates of private CAs, which the image does not know: one comes as a variable of the step, as the
+/// comment of the template says, the other with the target.
+#[test]
+fn a_runner_behind_private_cas() {
+    let _turn = one_at_a_time();
+    let (model, model_ca) = tls_model();
+    let github = MockGithub::start_with(&["--tls", "--executor", &executor()]);
+    let ca_file = github.urls().ca_file.clone().unwrap();
+    let ca = std::fs::read_to_string(&ca_file).unwrap();
+    github.repo(&NewRepo {
+        full_name: RUNNER.to_owned(),
+        private: true,
+        secrets: [("OPENAI_API_KEY".to_owned(), KEY.to_owned())].into(),
+        variables: [("RUN_EVALS_CA".to_owned(), ca)].into(),
+        ..NewRepo::default()
+    });
+    github.token(TOKEN, "dispatcher", RUNNER, &[("actions", "write"), ("contents", "write")]);
+    github.put_file(RUNNER, "certs/model.pem", model_ca);
+    let dispatcher = Workspace::new()
+        .env("GITHUB_API_URL", &github.urls().api_url)
+        .env("GH_ENTERPRISE_TOKEN", TOKEN)
+        .env("SSL_CERT_FILE", &ca_file);
+    dispatcher.write_requests(2);
+    dispatcher.write("targets.yaml", CLOUD);
+    let dispatch = |variable: &str, target: &str, out: &str, code: i32| {
+        let key = "          OPENAI_API_KEY:";
+        let template = workflow();
+        assert!(template.contains("add `RUN_EVALS_CA: ${{ vars.RUN_EVALS_CA }}` to `env`"), "{template}");
+        let edited = template.replacen(key, &format!("{variable}{key}"), 1);
+        github.put_file(RUNNER, ".github/workflows/run-evals.yml", edited);
+        github.put_file(RUNNER, "targets.yaml", runner_targets(&model, target));
+        let args =
+            ["dispatch", "--requests", "requests.jsonl", "--target", "cloud-eval-runner", "--output", out];
+        dispatcher.run(&[&args[..], &["--handover", "branch", "--batch-id", out]].concat()).expect(code);
+        dispatcher.rows(&format!("{out}/responses.jsonl"))
+    };
+    let variable = "          RUN_EVALS_CA: ${{ vars.RUN_EVALS_CA }}\n";
+    let rows = dispatch(variable, "ca_file: certs/model.pem", "trusted", 0);
+    assert_eq!(rows.iter().map(content).collect::<Vec<_>>(), ["message 0", "message 1"]);
+
+    let rows = dispatch(variable, "max_retries: 0", "model", 5);
+    let untrusted = |row: &Value| row["error"]["message"].as_str().unwrap().contains("certificate");
+    assert!(rows.iter().all(untrusted), "the image trusts the model without its CA: {rows:?}");
+    dispatch("", "ca_file: certs/model.pem", "github", 5);
+    let runs = github.runs();
+    assert_eq!(runs.last().unwrap().conclusion.as_deref(), Some("failure"));
+    assert!(
+        log(runs.last().unwrap()).contains("git does not trust the certificate of"),
+        "{}",
+        log(runs.last().unwrap())
+    );
+}
+
 /// Suites and keys in one repository: the template for pull requests, edited as its comments say, runs the dispatcher in our
 /// container, too, and hands the batch over as an artifact of its own run.
 #[test]
@@ -123,6 +177,12 @@ pub(crate) fn one_at_a_time() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// The program that runs workflows with act.
+fn executor() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/run-act");
+    path.into_os_string().into_string().unwrap()
+}
+
 /// Everything that takes part.
 struct Chain {
     github: MockGithub,
@@ -135,8 +195,7 @@ impl Chain {
     fn start() -> Self {
         let turn = one_at_a_time();
         let llm = MockLlm::start(&["--require-key", KEY]);
-        let executor = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/acceptance/run-act");
-        let github = MockGithub::start_with(&["--executor", executor.to_str().unwrap()]);
+        let github = MockGithub::start_with(&["--executor", &executor()]);
         github.runner_repo(RUNNER, &[("OPENAI_API_KEY", KEY)]);
         let dispatcher =
             Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);

@@ -250,3 +250,14 @@ fn a_bundle_is_proven_by_its_scores() {
     workspace.run(&["bundle", "repo/suite.eval.yaml", "-q", "-o", "out3", "--verify-run"]).expect(2);
     assert_eq!(workspace.read("out3.verify-run/mine.txt"), "mine");
 }
+
+/// A suite whose targets file is added where the bundle is run.
+#[test]
+fn verify_run_replaces_targets_that_only_the_suite_names() {
+    let text = "execution: {targets: [gpt, {name: claude, use_target: sonnet}]}\ntests:\n  - {id: one, criteria: c, input: hello, assertions: [{type: contains, value: hello}]}\n";
+    let workspace = repository(&[("suite.eval.yaml", text)]);
+    let mut command =
+        workspace.command(&["bundle", "repo/suite.eval.yaml", "-q", "-o", "out", "--verify-run"]);
+    let output = crate::support::Output::of(command.env("PATH", "/usr/bin:/bin")).expect(0);
+    assert!(output.stdout.contains("2 of 2 equal, mean 1.000"), "{}", output.stdout);
+}

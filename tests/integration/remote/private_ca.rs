@@ -1,40 +1,8 @@
 //! GitHub Enterprise Server and a model behind certificates of private CAs.
 
-use std::net::TcpListener;
-
-use axum::routing::post;
-use axum::{Json, Router};
-use axum_server::tls_rustls::RustlsConfig;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
-use serde_json::{Value, json};
-
-use crate::support::Workspace;
 use crate::support::github::MockGithub;
 use crate::support::stage::{REPO, Stage, content, runner_targets};
-
-/// A model that speaks TLS until the test process ends: its URL, and the certificate to trust.
-fn tls_model() -> (String, String) {
-    let CertifiedKey { cert, signing_key } =
-        generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
-    let (certificate, key) = (cert.pem(), signing_key.serialize_pem());
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.set_nonblocking(true).unwrap();
-    let url = format!("https://localhost:{}/v1", listener.local_addr().unwrap().port());
-    let pem = certificate.clone();
-    std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(async {
-            let tls = RustlsConfig::from_pem(pem.into_bytes(), key.into_bytes()).await.unwrap();
-            let answer = post(async |Json(asked): Json<Value>| {
-                let message = json!({"role": "assistant", "content": asked["messages"][0]["content"]});
-                Json(json!({"model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}))
-            });
-            let router = Router::new().route("/v1/chat/completions", answer);
-            axum_server::from_tcp_rustls(listener, tls).unwrap().serve(router.into_make_service()).await
-        })
-    });
-    (url, certificate)
-}
+use crate::support::{Workspace, tls_model};
 
 /// A GitHub behind a private CA whose runner gets these certificates as the variable of the step.
 fn stage(step_ca: impl FnOnce(&str) -> String) -> Stage {
@@ -82,6 +50,16 @@ fn the_ca_of_the_step_serves_the_models_too() {
     stage.github.put_file(REPO, "targets.yaml", runner_targets(&url, ""));
     stage.dispatch(&[]).expect(0);
     stage.all_answered(3);
+}
+
+#[test]
+fn a_runner_without_the_ca_says_how_to_pass_it() {
+    let stage = stage(|_| String::new());
+    stage.dispatch(&["--handover", "branch"]).expect(5);
+    let log = log(&stage);
+    let server = &stage.github.urls().server_url;
+    assert!(log.contains(&format!("git does not trust the certificate of `{server}/{REPO}.git`")), "{log}");
+    assert!(log.contains("set `RUN_EVALS_CA` in `env` of each job"), "{log}");
 }
 
 #[test]

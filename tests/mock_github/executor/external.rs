@@ -63,6 +63,7 @@ async fn try_run(world: &Arc<World>, id: u64) -> Result<&'static str, String> {
             "workflow": run.path,
             "sha": run.sha,
             "git_dir": repo.bare.dir,
+            "ca_file": world.urls.ca_file,
         })
     };
     for (name, value) in [("event.json", event), ("env.json", description)] {

@@ -79,7 +79,7 @@ fn svg(lines: &[String]) -> String {
         @keyframes wait {{ from, to {{ opacity: 0 }} }}\n\
         @media (prefers-reduced-motion: reduce) {{ text {{ animation: none }} }}\n\
         </style>\n\
-        <rect width=\"{width}\" height=\"{height}\" rx=\"10\" fill=\"#0d1117\"/>\n"
+        <rect width=\"{width}\" height=\"{height}\" rx=\"10\" fill=\"#0d1117\" stroke=\"#30363d\"/>\n"
     );
     let mut tenths = 0;
     for (number, line) in lines.iter().enumerate() {

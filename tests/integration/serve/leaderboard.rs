@@ -47,7 +47,7 @@ fn merged_results_appear_without_a_pull() {
     let before = git(&stage.workspace.path("library"), &["rev-parse", "HEAD"]);
     stage.github.git(LIBRARY, &["update-ref", "refs/heads/main", &pulls[0].head]);
     until("the merged results", || {
-        visitor.get("/studio/leaderboard").expect(200).body.contains("3 entries of 1 skill and 3 models")
+        visitor.get("/studio/leaderboard").expect(200).body.contains("3 entries of 1 skill and 4 models")
     });
     assert_eq!(
         git(&stage.workspace.path("library"), &["rev-parse", "HEAD"]),

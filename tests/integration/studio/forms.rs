@@ -83,7 +83,7 @@ fn a_sync_without_javascript_shows_the_new_commit_and_a_failed_one_its_fix() {
         page.contains("3 benchmarks, 2 from git") && page.contains("<h2><bdi>Notes</bdi></h2>"),
         "{page}"
     );
-    assert_eq!(page.matches("/sync\" data-press").count(), 2, "only those from git have a button");
+    assert_eq!(page.matches("/sync\" data-press>").count(), 2, "only those from git have a button");
 
     synced(&visitor, "refunds", &first);
     let second = scene.commit("refunds", "second");

@@ -25,7 +25,8 @@ use super::headers::retry_after;
 use super::reply::tidy;
 use super::{Refusal, Retry};
 use crate::model::{
-    Api, Auth, AwsKeys, Endpoint, ErrorKind, Failure, Finding, Level, RunnerTarget, Secret, printable,
+    AcceptedIdentity, Api, Auth, AwsKeys, Endpoint, ErrorKind, Failure, Finding, Level, RunnerTarget, Secret,
+    printable,
 };
 use crate::util::redact::Redactor;
 
@@ -114,12 +115,19 @@ pub async fn check_identity(target: &RunnerTarget) -> Option<Finding> {
         Err(failure) => return Some(Finding::failure(Level::Error, &failure)),
     };
     Some(match owner.identity().await {
-        Ok(identity) => Finding::ok(identity.to_string()),
+        Ok(identity) => Finding::ok(identity?.to_string()),
         Err(refusal) => {
             let level = if refusal.retry == Retry::No { Level::Error } else { Level::Unknown };
             Finding::new(level, printable(&tidy(refusal.message, &Redactor::new(target.secrets()))))
         }
     })
+}
+
+/// What the vendor of a target with `auth.github_oidc` accepted last in this process.
+pub fn accepted_identity(target: &RunnerTarget) -> Option<AcceptedIdentity> {
+    let endpoint = target.provider.endpoint()?;
+    let Auth::GithubOidc(federation) = &endpoint.auth else { return None };
+    TokenOwner::of(federation, &endpoint.ca_pem).ok()?.accepted()
 }
 
 /// Whether a vendor rejected the credentials, and not the call.

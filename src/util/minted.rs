@@ -52,3 +52,22 @@ pub fn announce(secret: &Secret, lifetime: Duration) {
 pub(super) fn finders() -> Option<Finders> {
     MINTED.read().unwrap_or_else(PoisonError::into_inner).1.clone()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::util::redact::Redactor;
+
+    #[test]
+    fn a_secret_is_redacted_as_long_as_it_lives_whatever_the_others() {
+        let secret = |number| Secret::new(&format!("minted-secret-{number:04}-0123456789"));
+        announce(&secret(0), Duration::from_hours(1));
+        for number in 1..60 {
+            announce(&secret(number), Duration::from_mins(5));
+        }
+        let redactor = Redactor::default();
+        for number in 0..60 {
+            assert_eq!(redactor.redact(secret(number).expose().to_owned()), "***", "{number}");
+        }
+    }
+}

@@ -98,7 +98,9 @@ impl Authorizer {
 
     /// The refusal of a call, with what may be missing at the vendor.
     pub(super) fn explained(&self, refusal: Refusal) -> Refusal {
-        if refusal.kind != ErrorKind::Auth || !matches!(self.source, Source::Owner(_)) {
+        // What is wrong with a signature is said already.
+        let is_signature = refusal.message.contains("AWS says: ");
+        if refusal.kind != ErrorKind::Auth || is_signature || !matches!(self.source, Source::Owner(_)) {
             return refusal;
         }
         let message = format!("{} ({})", refusal.message, refusal::missing_role(self.api));

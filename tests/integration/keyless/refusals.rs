@@ -118,6 +118,7 @@ fn a_wrong_clock_is_named() {
         output.expect(5);
         let error = error_of(&workspace);
         assert!(error.starts_with("auth: this machine's clock is") && error.contains(told), "{error}");
+        assert!(!error.contains("bedrock:InvokeModel"), "the role is not what is missing: {error}");
     }
 }
 

@@ -94,7 +94,7 @@ async fn counters(State(world): State<Arc<World>>) -> axum::Json<Value> {
     }))
 }
 
-/// Where a redirect points: nobody may come with a token.
+/// Where a redirect points. A request here is a followed redirect.
 async fn redirected(State(world): State<Arc<World>>) {
     world.lock().counts.redirected += 1;
 }

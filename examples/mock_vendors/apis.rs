@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use crate::sigv4::{Signature, Signed};
 use crate::state::{World, header_text, json_response};
 
+/// The region of Bedrock.
+const REGION: &str = "us-east-1";
 /// Seconds by which a signature may differ from AWS's clock.
 const MOST_SKEW: i64 = 300;
 
@@ -20,6 +22,7 @@ async fn arrived(world: &World) {
     let waits = {
         let mut known = world.lock();
         known.counts.calls += 1;
+        known.counts.calls_during_exchange += u64::from(known.exchanging > 0);
         known.waited += 1;
         let first = world.options.revoke_from + 1;
         (first..first + world.options.revoke_at).contains(&known.waited)
@@ -38,7 +41,9 @@ async fn arrived(world: &World) {
 
 /// Whether a call has a valid token, and nothing but it.
 fn is_authorized(world: &World, vendor: &str, headers: &HeaderMap) -> bool {
-    let is_alone = ["x-api-key", "api-key", "x-goog-api-key"].iter().all(|name| !headers.contains_key(*name));
+    let is_alone = ["x-api-key", "api-key", "x-goog-api-key"].iter().all(|name| !headers.contains_key(*name))
+        && headers.get_all("authorization").iter().count() == 1
+        && header_text(headers, "content-type") == "application/json";
     let token = header_text(headers, "authorization").strip_prefix("Bearer ");
     is_alone && token.is_some_and(|token| world.accepts(vendor, token))
 }
@@ -93,6 +98,21 @@ fn messages(text: &str) -> Value {
         "stop_reason": "end_turn",
         "usage": { "input_tokens": 5, "output_tokens": 5 },
     })
+}
+
+pub(crate) async fn openai_models(State(world): State<Arc<World>>, headers: HeaderMap) -> Response {
+    let token = header_text(&headers, "authorization").strip_prefix("Bearer ");
+    if token.is_some_and(|token| world.accepts("openai", token)) {
+        json_response(
+            StatusCode::OK,
+            &json!({ "object": "list", "data": [{ "id": "m", "object": "model" }] }),
+        )
+    } else {
+        json_response(
+            StatusCode::UNAUTHORIZED,
+            &json!({ "error": { "message": "Incorrect API key provided" } }),
+        )
+    }
 }
 
 pub(crate) async fn openai(State(world): State<Arc<World>>, headers: HeaderMap, body: Bytes) -> Response {
@@ -202,7 +222,7 @@ pub(crate) async fn bedrock(
     if header_text(&headers, "authorization") == "Bearer static-bedrock-api-key" {
         return converse(&world, &headers, &body);
     }
-    let Some(signature) = Signature::read(&headers) else {
+    let Some(signature) = Signature::read(&headers).filter(|signature| signature.is_for(REGION)) else {
         return refused("MissingAuthenticationTokenException", "Missing Authentication Token");
     };
     let credentials = world.lock().aws.get(signature.access_key_id).cloned();

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use crate::identity::Wrong;
+use crate::identity::{Rule, Wrong};
 use crate::state::{World, error, header_text, json_response, random};
 
 /// A refusal on the heap: it is larger than what it replaces.
@@ -19,6 +20,9 @@ const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 const PROVIDER: &str =
     "iam.googleapis.com/projects/123/locations/global/workloadIdentityPools/github/providers/runner";
 const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
+
+/// Seconds that a session of the role may last.
+const LONGEST_SESSION: u64 = 3600;
 
 type Fields = BTreeMap<String, String>;
 
@@ -32,8 +36,15 @@ async fn received(world: &World, headers: &HeaderMap, body: &str, is_form: bool)
     let number = {
         let mut known = world.lock();
         known.counts.exchanges += 1;
+        known.exchanging += 1;
         known.counts.exchanges
     };
+    tokio::time::sleep(Duration::from_millis(world.options.exchange_delay_ms)).await;
+    world.lock().exchanging -= 1;
+    if let Some(answer) = &world.options.exchange_answer {
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        return Err((StatusCode::OK, json, answer.clone()).into_response().into());
+    }
     if let Some(fault) = world.fault(world.options.exchange_fault.as_ref(), number).await {
         return Err(fault.into());
     }
@@ -50,7 +61,10 @@ async fn received(world: &World, headers: &HeaderMap, body: &str, is_form: bool)
                 .into_owned();
             Some((name.to_owned(), value))
         });
-        ("application/x-www-form-urlencoded", pairs.collect::<Option<Fields>>())
+        let pairs = pairs.collect::<Option<Vec<_>>>();
+        let fields = pairs.map(|pairs| (pairs.len(), pairs.into_iter().collect::<Fields>()));
+        let fields = fields.filter(|(count, fields)| *count == fields.len()).map(|(_, fields)| fields);
+        ("application/x-www-form-urlencoded", fields)
     } else {
         ("application/json", serde_json::from_str(body).ok())
     };
@@ -77,11 +91,13 @@ fn said(world: &World, wrong: &Wrong, jwt: &str) -> String {
     if world.options.echo_secrets { format!("{wrong:?}: {jwt}") } else { format!("{wrong:?}") }
 }
 
-fn token(world: &World, vendor: &'static str, prefix: &str) -> Response {
+/// A token that lives as long as it may, and no longer than this.
+fn token(world: &World, vendor: &'static str, prefix: &str, most: u64) -> Response {
+    let life = world.options.token_life.min(most);
     let body = json!({
-        "access_token": world.issue(vendor, prefix),
+        "access_token": world.issue(vendor, prefix, life),
         "token_type": "Bearer",
-        "expires_in": world.options.token_life,
+        "expires_in": life,
     });
     json_response(StatusCode::OK, &body)
 }
@@ -99,10 +115,11 @@ pub(crate) async fn openai(State(world): State<Arc<World>>, headers: HeaderMap, 
                 ("service_account_id", "sa_mock"),
             ],
         )?;
-        world
-            .verify(&jwt, "https://api.openai.com/v1", false)
+        let rule = Rule { audience: "https://api.openai.com/v1", has_claims: true, is_single_use: false };
+        let most = world
+            .verify(&jwt, &rule)
             .map_err(|wrong| refuse(StatusCode::FORBIDDEN, "access_denied", &said(&world, &wrong, &jwt)))?;
-        Ok(token(&world, "openai", "oai-wif-"))
+        Ok(token(&world, "openai", "oai-wif-", most))
     };
     answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
@@ -129,11 +146,12 @@ pub(crate) async fn anthropic(State(world): State<Arc<World>>, headers: HeaderMa
                 ("workspace_id", "default"),
             ],
         )?;
-        world.verify(&jwt, "https://api.anthropic.com", true).map_err(|wrong| match wrong {
+        let rule = Rule { audience: "https://api.anthropic.com", has_claims: true, is_single_use: true };
+        let most = world.verify(&jwt, &rule).map_err(|wrong| match wrong {
             Wrong::Reused => refused("jti_reused"),
             wrong => refused(&said(&world, &wrong, &jwt)),
         })?;
-        Ok(token(&world, "anthropic", "sk-ant-oat01-"))
+        Ok(token(&world, "anthropic", "sk-ant-oat01-", most))
     };
     answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
@@ -163,14 +181,15 @@ pub(crate) async fn azure(
                 ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
             ],
         )?;
-        world.verify(&jwt, "api://AzureADTokenExchange", false).map_err(|wrong| match wrong {
+        let rule = Rule { audience: "api://AzureADTokenExchange", has_claims: false, is_single_use: false };
+        world.verify(&jwt, &rule).map_err(|wrong| match wrong {
             Wrong::Expired => refused("AADSTS700024: Client assertion is not within its valid time range."),
             wrong => refused(&format!(
                 "AADSTS700213: No matching federated identity record found. {}",
                 said(&world, &wrong, &jwt)
             )),
         })?;
-        Ok(token(&world, "azure", "eyJ0eXAi-mock-"))
+        Ok(token(&world, "azure", "eyJ0eXAi-mock-", u64::MAX))
     };
     answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
@@ -184,10 +203,21 @@ pub(crate) async fn aws(State(world): State<Arc<World>>, headers: HeaderMap, bod
     };
     let answer = async {
         let mut fields = received(&world, &headers, &body, true).await?;
+        let invalid = |what: &str| refused(StatusCode::BAD_REQUEST, "ValidationError", what);
         let session = fields.remove("RoleSessionName").unwrap_or_default();
-        if !session.starts_with("run-evals") {
-            return Err(refused(StatusCode::BAD_REQUEST, "ValidationError", "no session name"));
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_=,.@-".contains(&byte);
+        if !session.starts_with("run-evals") || session.len() > 64 || !session.bytes().all(is_legal) {
+            return Err(invalid("no session name"));
         }
+        let duration = fields.remove("DurationSeconds").and_then(|seconds| seconds.parse().ok());
+        let life = match duration {
+            Some(seconds @ 900..=LONGEST_SESSION) => world.options.token_life.min(seconds),
+            _ => {
+                return Err(invalid(
+                    "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.",
+                ));
+            }
+        };
         let jwt = exactly(
             fields,
             "WebIdentityToken",
@@ -195,12 +225,12 @@ pub(crate) async fn aws(State(world): State<Arc<World>>, headers: HeaderMap, bod
                 ("Action", "AssumeRoleWithWebIdentity"),
                 ("Version", "2011-06-15"),
                 ("RoleArn", "arn:aws:iam::123456789012:role/run-evals"),
-                ("DurationSeconds", "3600"),
             ],
         )?;
-        world.verify(&jwt, "sts.amazonaws.com", false).map_err(|wrong| match wrong {
+        let rule = Rule { audience: "sts.amazonaws.com", has_claims: true, is_single_use: false };
+        world.verify(&jwt, &rule).map_err(|wrong| match wrong {
             Wrong::Expired => refused(StatusCode::BAD_REQUEST, "ExpiredTokenException", "Token expired"),
-            Wrong::Subject => refused(
+            Wrong::Subject | Wrong::Claim => refused(
                 StatusCode::FORBIDDEN,
                 "AccessDenied",
                 &format!(
@@ -210,9 +240,9 @@ pub(crate) async fn aws(State(world): State<Arc<World>>, headers: HeaderMap, bod
             ),
             wrong => refused(StatusCode::BAD_REQUEST, "InvalidIdentityToken", &said(&world, &wrong, &jwt)),
         })?;
-        let session_token = world.issue("bedrock", "IQoJb3JpZ2luX2VjE-mock//+");
+        let session_token = world.issue("bedrock", "IQoJb3JpZ2luX2VjE-mock//+", life);
         let (id, secret) = (format!("ASIA{}", random()[..16].to_uppercase()), random());
-        let life = i64::try_from(world.options.token_life).unwrap_or(i64::MAX);
+        let life = i64::try_from(life).unwrap_or(i64::MAX);
         let expiration = jiff::Timestamp::from_second(world.now() + life).unwrap_or_default();
         let mut known = world.lock();
         known.aws.insert(id.clone(), (secret.clone(), session_token.clone()));
@@ -241,10 +271,21 @@ pub(crate) async fn gcp(State(world): State<Arc<World>>, headers: HeaderMap, bod
                 ("subjectTokenType", JWT),
             ],
         )?;
-        world.verify(&jwt, &format!("https://{PROVIDER}"), false).map_err(|wrong| {
-            refuse(StatusCode::UNAUTHORIZED, "unauthorized_client", &said(&world, &wrong, &jwt))
+        let audience = format!("https://{PROVIDER}");
+        let rule = Rule { audience: &audience, has_claims: true, is_single_use: false };
+        let most = world.verify(&jwt, &rule).map_err(|wrong| {
+            let code = match wrong {
+                Wrong::Subject | Wrong::Claim => (StatusCode::UNAUTHORIZED, "unauthorized_client"),
+                _ => (StatusCode::BAD_REQUEST, "invalid_grant"),
+            };
+            let what = match wrong {
+                Wrong::Audience => "The audience in ID Token does not match the expected audience. ",
+                Wrong::Expired => "ID Token is stale to sign-in. ",
+                _ => "",
+            };
+            refuse(code.0, code.1, &format!("{what}{}", said(&world, &wrong, &jwt)))
         })?;
-        Ok(token(&world, "gcp-federated", "ya29.d.mock-"))
+        Ok(token(&world, "gcp-federated", "ya29.d.mock-", most))
     };
     answer.await.unwrap_or_else(|refusal: Refused| *refusal)
 }
@@ -256,15 +297,17 @@ pub(crate) async fn impersonate(
 ) -> Response {
     let bearer = header_text(&headers, "authorization").strip_prefix("Bearer ").unwrap_or_default();
     let asked: Value = serde_json::from_str(&body).unwrap_or_default();
-    if !world.accepts("gcp-federated", bearer)
+    let life = world.options.token_life.min(3600);
+    if header_text(&headers, "content-type") != "application/json"
+        || !world.accepts("gcp-federated", bearer)
         || asked != json!({ "scope": [CLOUD_PLATFORM], "lifetime": "3600s" })
     {
         let denied = json!({ "error": { "code": 403, "message": "denied", "status": "PERMISSION_DENIED" } });
         return json_response(StatusCode::FORBIDDEN, &denied);
     }
-    let life = i64::try_from(world.options.token_life).unwrap_or(i64::MAX);
-    let expires = jiff::Timestamp::from_second(world.now() + life).unwrap_or_default();
-    let body =
-        json!({ "accessToken": world.issue("vertex", "ya29.c.mock-"), "expireTime": expires.to_string() });
+    let expires = world.now() + i64::try_from(life).unwrap_or(i64::MAX);
+    let expires = jiff::Timestamp::from_second(expires).unwrap_or_default();
+    let token = world.issue("vertex", "ya29.c.mock-", life);
+    let body = json!({ "accessToken": token, "expireTime": expires.to_string() });
     json_response(StatusCode::OK, &body)
 }

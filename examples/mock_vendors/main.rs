@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::State;
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -68,10 +68,12 @@ fn router(world: Arc<World>) -> Router {
         .route("/gcp/v1/token", post(exchanges::gcp))
         .route("/gcp/impersonate", post(exchanges::impersonate))
         .route("/openai/v1/chat/completions", post(apis::openai))
+        .route("/openai/v1/models", get(apis::openai_models))
         .route("/anthropic/v1/messages", post(apis::anthropic))
         .route("/azure/openai/v1/chat/completions", post(apis::azure))
         .route("/bedrock/{*rest}", post(apis::bedrock))
         .route("/vertex/{*rest}", post(apis::vertex))
+        .route("/redirected", any(redirected))
         .route("/counters", get(counters))
         .route("/served", get(served))
         .route("/secrets", get(secrets))
@@ -85,9 +87,16 @@ async fn counters(State(world): State<Arc<World>>) -> axum::Json<Value> {
         "exchanges": counts.exchanges,
         "issued": counts.issued,
         "calls": counts.calls,
+        "calls_during_exchange": counts.calls_during_exchange,
+        "redirected": counts.redirected,
         "ok": counts.ok,
         "rejected": counts.rejected,
     }))
+}
+
+/// Where a redirect points. A request here is a followed redirect.
+async fn redirected(State(world): State<Arc<World>>) {
+    world.lock().counts.redirected += 1;
 }
 
 /// How often each message was answered.

@@ -11,10 +11,18 @@ pub(crate) struct Options {
     pub(crate) accepted_subject: String,
     /// Seconds that issued credentials live.
     pub(crate) token_life: u64,
-    /// The first exchanges fail so: `429:2`, `500:1`, `hang:1`.
+    /// The first exchanges fail so: `429:2`, `500:1`, `hang:1`, `redirect:1`, `huge:1`.
     pub(crate) exchange_fault: Option<(String, u64)>,
     /// The first requests for identity tokens fail so.
     pub(crate) mint_fault: Option<(String, u64)>,
+    /// So many tokens of the job have expired when they arrive.
+    pub(crate) stale: u64,
+    /// Claims of the job that differ.
+    pub(crate) claims: Vec<(String, String)>,
+    /// What every exchange answers instead.
+    pub(crate) exchange_answer: Option<String>,
+    /// Milliseconds that an exchange takes.
+    pub(crate) exchange_delay_ms: u64,
     /// Whether GitHub always issues the same token.
     pub(crate) same_jwt: bool,
     /// So many calls wait for each other; then the vendor revokes all tokens, and rejects those calls.
@@ -42,6 +50,10 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, 
         token_life: 3600,
         exchange_fault: None,
         mint_fault: None,
+        stale: 0,
+        claims: Vec::new(),
+        exchange_answer: None,
+        exchange_delay_ms: 0,
         same_jwt: false,
         revoke_at: 0,
         revoke_from: 0,
@@ -67,6 +79,13 @@ pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, 
                     "--accepted-subject" => options.accepted_subject = value,
                     "--token-life" => options.token_life = number(&value)?,
                     "--exchange-fault" => options.exchange_fault = Some(fault(&value)?),
+                    "--stale" => options.stale = number(&value)?,
+                    "--claim" => {
+                        let (name, value) = value.split_once('=').ok_or("a claim is `NAME=VALUE`")?;
+                        options.claims.push((name.to_owned(), value.to_owned()));
+                    }
+                    "--exchange-answer" => options.exchange_answer = Some(value),
+                    "--exchange-delay" => options.exchange_delay_ms = number(&value)?,
                     "--mint-fault" => options.mint_fault = Some(fault(&value)?),
                     "--revoke-at" => options.revoke_at = usize::try_from(number(&value)?).unwrap_or(0),
                     "--revoke-from" => options.revoke_from = usize::try_from(number(&value)?).unwrap_or(0),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use aws_lc_rs::{digest, hmac};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, HeaderName};
 
 use crate::state::header_text;
 
@@ -28,24 +28,32 @@ impl<'r> Signature<'r> {
     pub(crate) fn read(headers: &'r HeaderMap) -> Option<Self> {
         let text = header_text(headers, "authorization").strip_prefix("AWS4-HMAC-SHA256 ")?;
         let parts: BTreeMap<&str, &str> = text.split(", ").filter_map(|part| part.split_once('=')).collect();
-        let mut scope = parts.get("Credential")?.split('/');
+        let scope: Vec<&str> = parts.get("Credential")?.split('/').collect();
+        let [access_key_id, date, region, service, "aws4_request"] = scope[..] else { return None };
         Some(Self {
-            access_key_id: scope.next()?,
-            date: scope.next()?,
-            region: scope.next()?,
-            service: scope.next()?,
+            access_key_id,
+            date,
+            region,
+            service,
             names: parts.get("SignedHeaders")?.split(';').collect(),
             signature: parts.get("Signature")?,
         })
     }
 
-    /// Whether the signature is that of this secret, for Bedrock, and covers what it must.
+    /// Whether it is for Bedrock in this region.
+    pub(crate) fn is_for(&self, region: &str) -> bool {
+        self.region == region && self.service == "bedrock"
+    }
+
+    /// Whether the signature is that of this secret, and covers what it must: each of AWS's headers among others.
     pub(crate) fn is_valid(&self, request: &Signed<'_>, secret: &str, has_token: bool) -> bool {
         let mut needed = vec!["host", "x-amz-content-sha256", "x-amz-date"];
         needed.extend(has_token.then_some("x-amz-security-token"));
+        needed
+            .extend(request.headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with("x-amz-")));
         let hash = sha256(request.body);
         let is_complete = needed.iter().all(|name| self.names.contains(name))
-            && self.service == "bedrock"
+            && self.names.is_sorted()
             && header_text(request.headers, "x-amz-content-sha256") == hash;
         // The path as it was sent is encoded once more.
         let path: Vec<String> = request.path.split('/').map(encode).collect();

@@ -34,6 +34,8 @@ pub(crate) struct Known {
     /// Of calls that were echoed.
     pub(crate) signatures: Vec<String>,
     pub(crate) waited: usize,
+    /// Exchanges that have not answered yet.
+    pub(crate) exchanging: u64,
 }
 
 #[derive(Default)]
@@ -42,6 +44,10 @@ pub(crate) struct Counts {
     pub(crate) exchanges: u64,
     pub(crate) issued: u64,
     pub(crate) calls: u64,
+    /// Calls that arrived while an exchange had not answered yet.
+    pub(crate) calls_during_exchange: u64,
+    /// Requests to where a redirect points.
+    pub(crate) redirected: u64,
     pub(crate) ok: u64,
     pub(crate) rejected: u64,
 }
@@ -67,11 +73,11 @@ impl World {
         i64::try_from(now).unwrap_or(i64::MAX) + self.options.clock_ahead
     }
 
-    /// Issues a token of a vendor.
-    pub(crate) fn issue(&self, vendor: &'static str, prefix: &str) -> String {
+    /// Issues a token of a vendor that lives so many seconds.
+    pub(crate) fn issue(&self, vendor: &'static str, prefix: &str, life: u64) -> String {
         let token = format!("{prefix}{}", random());
         let mut known = self.lock();
-        let expires = Instant::now() + Duration::from_secs(self.options.token_life);
+        let expires = Instant::now() + Duration::from_secs(life);
         known.tokens.insert(token.clone(), Token { vendor, expires });
         known.secrets.push(token.clone());
         known.counts.issued += 1;
@@ -96,6 +102,14 @@ impl World {
         }
         if what == "hang" {
             tokio::time::sleep(Duration::from_hours(1)).await;
+        }
+        if what == "redirect" {
+            return Some(
+                (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, "/redirected")]).into_response(),
+            );
+        }
+        if what == "huge" {
+            return Some(" ".repeat(100_000_000).into_response());
         }
         let status = what.parse().ok().and_then(|status| StatusCode::from_u16(status).ok())?;
         let mut response = error(status, "temporarily_unavailable", "try again later");

@@ -13,7 +13,7 @@ use super::{Observer, RemoteOptions, observer};
 use crate::console::signals;
 use crate::exchange::{Hold, LocalExchange};
 use crate::github::{Access, Client};
-use crate::model::BatchId;
+use crate::model::{AcceptedIdentity, BatchId};
 use crate::protocol::RunnerOptions;
 use crate::runner::RunOptions;
 use crate::util::process_env::ProcessEnv;
@@ -121,7 +121,14 @@ impl Execution {
         &self.exchange
     }
 
-    /// The first reason why a workflow run left requests without a response.
+    /// What the vendor accepted of the workflow job of a complete batch, for a target without a stored key.
+    pub fn accepted_identity(&self) -> Option<AcceptedIdentity> {
+        let manifest =
+            |batch: &RemoteBatch| self.exchange.results_manifest(&batch.record.batch_id).ok().flatten();
+        self.complete_remote.iter().find_map(|batch| manifest(batch)?.identity)
+    }
+
+    /// The first reason why a workflow run has left requests without a response.
     pub fn reason(&self) -> Option<&str> {
         self.reasons.first().map(String::as_str)
     }

@@ -231,6 +231,7 @@ fn a_manifest_with_wrong_counts_hides_nothing() {
             totals: Totals::default(),
             stopped: None,
             run_url: None,
+            identity: None,
             runner: String::new(),
         };
         world.exchange.publish(&id(), 0, None, Some(&manifest)).unwrap();

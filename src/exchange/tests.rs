@@ -133,6 +133,7 @@ fn manifest(id: &BatchId, batch: Digest, answered: u64) -> ResultsManifest {
         totals: Totals { answered, failed: 0, not_run: 0, tokens: TokenUsage::default(), cost_usd: None },
         stopped: None,
         run_url: None,
+        identity: None,
         runner: "run-evals test".to_owned(),
     }
 }

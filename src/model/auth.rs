@@ -1,6 +1,10 @@
 //! How calls to a provider are authenticated.
 
-use super::Secret;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Secret, printable};
 
 /// What authenticates the calls of an endpoint.
 #[derive(Debug, Clone)]
@@ -48,6 +52,44 @@ pub struct Federation {
     /// Where the job's token is exchanged.
     pub token_url: String,
     pub exchange: Exchange,
+}
+
+/// What a vendor accepted of a job: claims that its rules are bound to, and how long the token lives. None of it is secret.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedIdentity {
+    pub vendor: String,
+    pub subject: String,
+    pub audience: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repository_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_workflow_ref: Option<String>,
+    pub lifetime_seconds: u64,
+}
+
+impl fmt::Display for AcceptedIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            vendor,
+            subject,
+            audience,
+            environment,
+            repository_id,
+            job_workflow_ref,
+            lifetime_seconds,
+        } = self;
+        let [environment, repository_id, job_workflow_ref] =
+            [environment, repository_id, job_workflow_ref].map(|claim| claim.as_deref().unwrap_or("none"));
+        let [vendor, subject, audience, environment, repository_id, job_workflow_ref] =
+            [vendor, subject, audience, environment, repository_id, job_workflow_ref].map(printable);
+        write!(
+            f,
+            "{vendor} accepts the job: subject `{subject}`, audience `{audience}`, environment `{environment}`, \
+             repository_id `{repository_id}`, job_workflow_ref `{job_workflow_ref}`; its token lives {lifetime_seconds} s"
+        )
+    }
 }
 
 /// Where a GitHub Actions job requests its identity tokens.

@@ -32,7 +32,7 @@ mod tool;
 mod trajectory;
 mod version;
 
-pub use auth::{Auth, AwsKeys, Exchange, Federation, JobIdentity};
+pub use auth::{AcceptedIdentity, Auth, AwsKeys, Exchange, Federation, JobIdentity};
 pub use case_details::{
     CallOutcome, CaseDetails, DETAILS_FORMAT, EntryDetails, FieldAnswer, FieldDetails, FieldVerdict,
 };

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{BatchId, Digest, TokenUsage};
+use crate::model::{AcceptedIdentity, BatchId, Digest, TokenUsage};
 
 /// Limit of requests in a batch: the runner holds some state per request in memory.
 pub const MOST_REQUESTS: u64 = 5_000_000;
@@ -59,6 +59,9 @@ pub struct ResultsManifest {
     /// URL of the workflow run, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_url: Option<String>,
+    /// What the vendor accepted of the job, for a target without a stored key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<AcceptedIdentity>,
     /// Program and version of the runner.
     pub runner: String,
 }
@@ -175,6 +178,7 @@ mod tests {
                 totals: Totals { answered: files.into(), tokens, cost_usd, ..Totals::default() },
                 stopped: Some(Stop::MaxRequests),
                 run_url: Some(text.clone()),
+                identity: None,
                 runner: text,
             };
             let json = serde_json::to_string(&results).unwrap();

@@ -75,6 +75,7 @@ mod tests {
             totals: Totals { answered: 1230, failed: 3, not_run: 1, tokens, cost_usd: Some(0.5) },
             stopped: Some(Stop::Deadline),
             run_url: Some(run_url.to_owned()),
+            identity: None,
             runner: "run-evals 1.2.3".to_owned(),
         }
     }

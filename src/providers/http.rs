@@ -11,8 +11,20 @@ use crate::model::{Auth, Endpoint, ErrorKind, Failure};
 use crate::util::ca::trusting;
 use crate::util::error::{innermost, is_wrong_address};
 
-/// The largest response that is read.
-const LARGEST_ANSWER: usize = 32 << 20;
+/// What an answer may be, and which setting a redirect asks to correct.
+pub(super) struct Expected {
+    most_bytes: usize,
+    setting: &'static str,
+}
+
+/// The answer of a model.
+const ANSWER: Expected = Expected { most_bytes: 32 << 20, setting: "base_url" };
+/// A token that is exchanged for the identity of a job.
+pub(super) const TOKEN: Expected = Expected { most_bytes: 1 << 20, setting: "token_url" };
+/// The identity token of a job.
+pub(super) const JOB_TOKEN: Expected =
+    Expected { most_bytes: 1 << 20, setting: "ACTIONS_ID_TOKEN_REQUEST_URL" };
+
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Each call in flight has its own connection; keep them all for reuse.
 const MOST_IDLE_CONNECTIONS: usize = 1024;
@@ -66,21 +78,30 @@ pub(super) fn key_header(
 
 /// Sends a request, and reads the whole response whatever its status, except a redirect.
 pub(super) async fn post(client: &Client, request: Request) -> Result<WireResponse, Refusal> {
+    send(client, request, &ANSWER).await
+}
+
+/// The same for any other answer.
+pub(super) async fn send(
+    client: &Client,
+    request: Request,
+    expected: &Expected,
+) -> Result<WireResponse, Refusal> {
     let url = request.url().clone();
     let limit = request.timeout().copied();
     let failed = |error: reqwest::Error| transport_error(error, &url, limit);
     let mut response = client.execute(request).await.map_err(failed)?;
     if response.status().is_redirection() {
-        return Err(redirect(&response, &url));
+        return Err(redirect(&response, &url, expected.setting));
     }
     let status = response.status().as_u16();
     let headers = std::mem::take(response.headers_mut());
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
     let mut body = Vec::with_capacity(announced.min(MOST_SET_ASIDE));
     while let Some(chunk) = response.chunk().await.map_err(failed)? {
-        if body.len() + chunk.len() > LARGEST_ANSWER {
+        if body.len() + chunk.len() > expected.most_bytes {
             let message =
-                format!("the answer of `{}` is larger than {} MiB", host(&url), LARGEST_ANSWER >> 20);
+                format!("the answer of `{}` is larger than {} MiB", host(&url), expected.most_bytes >> 20);
             let error = Refusal::new(ErrorKind::BadResponse, Retry::No, message);
             return Err(Refusal { status: Some(status), ..error });
         }
@@ -89,7 +110,7 @@ pub(super) async fn post(client: &Client, request: Request) -> Result<WireRespon
     Ok(WireResponse { status, headers, body })
 }
 
-fn redirect(response: &Response, url: &Url) -> Refusal {
+fn redirect(response: &Response, url: &Url, setting: &str) -> Refusal {
     let status = response.status().as_u16();
     let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let to = location.and_then(|location| url.join(location).ok()).map(|to| host(&to));
@@ -103,7 +124,7 @@ fn redirect(response: &Response, url: &Url) -> Refusal {
         ..Refusal::new(
             ErrorKind::BadResponse,
             Retry::No,
-            format!("{message}: redirects are not followed; fix `base_url`"),
+            format!("{message}: redirects are not followed, correct `{setting}`"),
         )
     }
 }

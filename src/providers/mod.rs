@@ -29,7 +29,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use auth::check_identity;
+pub use auth::{accepted_identity, check_identity};
 pub use base_url::chat_completions_url;
 pub use caller::{Call, Caller};
 pub use headers::{Allowance, RateHints};

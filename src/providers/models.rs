@@ -10,7 +10,7 @@ use super::auth::Authorizer;
 use super::base_url::{self, Address};
 use super::wire::wire;
 use super::{Refusal, Retry, http};
-use crate::model::{Endpoint, Exit, Failure, RunnerTarget, printable};
+use crate::model::{Auth, Endpoint, Exit, Failure, RunnerTarget, printable};
 use crate::util::backoff;
 use crate::util::redact::Redactor;
 use crate::util::truncate::truncate;
@@ -89,6 +89,8 @@ pub async fn list_models(target: &RunnerTarget) -> Result<Option<Vec<ListedModel
         );
         let hint = if passing {
             "the server failed: try again later"
+        } else if matches!(endpoint.auth, Auth::GithubOidc(_)) {
+            "check `base_url` of the target, and the vendor's rule for the identity of this job (docs/keyless.md)"
         } else {
             "check `base_url` and `api_key` of the target; keys of some servers expire"
         };
@@ -169,7 +171,7 @@ mod tests {
             socket.write_all((head + &body).as_bytes()).await.unwrap();
         });
         let endpoint = Endpoint {
-            auth: crate::model::Auth::Key(crate::model::Secret::new(key)),
+            auth: Auth::Key(crate::model::Secret::new(key)),
             ..endpoint(Api::OpenAiCompatible, &base)
         };
         let target = target(crate::model::Provider::Api(endpoint));

@@ -9,8 +9,8 @@ use crate::model::{ErrorInfo, ErrorKind, FinishReason, TokenUsage, ToolCall};
 use crate::util::redact::Redactor;
 use crate::util::truncate::truncate;
 
-/// The longest vendor message that is kept.
-const LONGEST_MESSAGE: usize = 500;
+/// The most characters of a vendor's message that are kept.
+const LONGEST_MESSAGE: usize = 700;
 
 /// An answer of the model, the same for all vendors.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,16 +149,16 @@ mod tests {
     fn messages_are_one_bounded_line() {
         let tidy = |text: &str| tidy(text.to_owned(), &Redactor::default());
         assert_eq!(tidy(" no\n::error::x\r\n"), "no ::error::x");
-        assert_eq!(tidy(&"ä".repeat(501)).chars().count(), 501);
-        assert!(tidy(&"ä".repeat(501)).ends_with('…'));
-        assert_eq!(tidy(&"ä".repeat(500)), "ä".repeat(500));
+        let longest = "ä".repeat(LONGEST_MESSAGE);
+        assert_eq!(tidy(&format!("{longest}ä")), format!("{longest}…"));
+        assert_eq!(tidy(&longest), longest);
     }
 
     #[test]
     fn a_secret_is_redacted_before_the_message_is_cut() {
         let key = "sk-fake-0123456789abcdef";
         let redactor = Redactor::new([&Secret::new(key)]);
-        for before in 450..510 {
+        for before in LONGEST_MESSAGE - 50..LONGEST_MESSAGE + 10 {
             let error = Refusal::bad_request(format!("{}{key} is wrong", "x".repeat(before)));
             let message = error.redacted(&redactor).message;
             assert!(!message.contains(&key[..4]), "{message}");

@@ -15,6 +15,7 @@ use super::{Progress, RunOptions, RunReport, check_budget};
 use crate::exchange::{LocalExchange, RowFilter, ShardLock, Strangers};
 use crate::model::{BatchId, Digest, Failure, RunnerTarget};
 use crate::protocol::{BatchManifest, PROGRAM, RESULTS_FORMAT, ResultsManifest, RowSeal};
+use crate::providers;
 use crate::util::WorkDir;
 use crate::util::redact::Redactor;
 
@@ -127,6 +128,7 @@ impl Shard {
     pub(super) fn results(&self, report: &RunReport) -> ResultsManifest {
         let mut results = results_manifest(&self.batch.manifest, self.batch_sha256, report);
         self.target.name.clone_into(&mut results.target);
+        results.identity = providers::accepted_identity(&self.target);
         results
     }
 
@@ -176,6 +178,7 @@ pub(super) fn results_manifest(
         totals: report.totals,
         stopped: report.stopped,
         run_url: None,
+        identity: None,
         runner: PROGRAM.to_owned(),
     }
 }

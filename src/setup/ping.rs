@@ -68,7 +68,10 @@ impl Ping {
         let rows =
             std::fs::read_to_string(out.join("responses.jsonl")).context("cannot read the response")?;
         let row: Response = serde_json::from_str(rows.trim()).context("cannot read the response")?;
-        let finding = finding(&row, execution.reason());
+        let mut finding = finding(&row, execution.reason());
+        if let Some(identity) = execution.accepted_identity().filter(|_| row.error.is_none()) {
+            finding.text = format!("{}\n{identity}", finding.text);
+        }
         execution.clean_up().await;
         Ok(finding)
     }

@@ -250,9 +250,11 @@ impl Survey {
             if let Some(bytes) = client.file(repo, path, branch).await? {
                 self.targets_text = String::from_utf8_lossy(&bytes).into_owned();
                 let shown_as = PathBuf::from(format!("{repo}: {path}"));
-                // Placeholders of an earlier run are not an error here.
-                let number = format!("projects/{PLACEHOLDER}/");
-                let text = self.targets_text.replace(&number, "projects/0/").replace(PLACEHOLDER, "unset");
+                // Placeholders of an earlier run are no mistake here.
+                let (project, account) =
+                    (format!("projects/{PLACEHOLDER}/"), format!(":iam::{PLACEHOLDER}:"));
+                let text = self.targets_text.replace(&project, "projects/0/");
+                let text = text.replace(&account, ":iam::000000000000:").replace(PLACEHOLDER, "unset");
                 let read = TargetsFile::parse(text.into_bytes(), &shown_as, std::path::Path::new(""));
                 self.targets = Some(read.map_err(ApiError::Invalid)?.0);
                 break;

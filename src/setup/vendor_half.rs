@@ -28,7 +28,11 @@ pub(super) fn vendor_half(
         default_branch: info.map_or("DEFAULT_BRANCH", |info| &info.default_branch),
     };
     check(&job)?;
-    let half = keyless::vendor_half(keyless.vendor, &job);
+    let mut half = keyless::vendor_half(keyless.vendor, &job);
+    if let Some(project) = keyless.given("project") {
+        half = half.replace("project=PROJECT", &format!("project={project}"));
+        half = half.replace("@PROJECT.", &format!("@{project}."));
+    }
     let example = example(plan.provider, &plan.model).ok();
     let entry = example.map(|model| files::targets(plan.provider, &model, Some(keyless)));
     let (before, rest) = half.split_once("```yaml\n").unwrap_or((&half, ""));

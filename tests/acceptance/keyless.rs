@@ -51,15 +51,18 @@ fn dispatch(github: &MockGithub, dispatcher: &Workspace, code: i32) -> Output {
 #[test]
 fn answers_arrive_and_no_static_secret_exists() {
     let _turn = one_at_a_time();
-    for vendor in ["anthropic", "bedrock"] {
+    for vendor in ["openai", "anthropic", "azure", "bedrock", "vertex-claude"] {
         let vendors = MockVendors::start(&[]);
         let (github, dispatcher) = chain(&vendors, vendor, WORKFLOW);
+        let settings = github.settings(RUNNER).unwrap();
+        assert!(settings.secrets.is_empty() && !WORKFLOW.contains("secrets."), "{settings:?}");
+        assert!(settings.environments.values().all(|environment| environment.secrets.is_empty()));
         dispatch(&github, &dispatcher, 0);
         let rows = dispatcher.rows("out/responses.jsonl");
         let answers: Vec<&str> =
             rows.iter().map(|row| row["output"][0]["content"].as_str().unwrap()).collect();
         assert_eq!(answers, ["message 0", "message 1", "message 2", "message 3"]);
-        assert_eq!((vendors.counter("exchanges"), vendors.counter("ok")), (1, 4));
+        assert_eq!((vendors.counter("minted"), vendors.counter("ok")), (1, 4), "{vendor}");
         let shown = github.everything_shown();
         assert!(shown.contains("Job succeeded"), "{shown}");
         for secret in vendors.secrets().into_iter().chain([REQUEST_TOKEN.to_owned()]) {

@@ -110,7 +110,6 @@ pub struct Job<'a> {
 }
 
 impl Job<'_> {
-    #[cfg(test)]
     const ISSUER: &'static str = "https://token.actions.githubusercontent.com";
 
     /// Whether a repository created at this time has ids in its subject. Older ones get them after a rename or transfer.
@@ -136,12 +135,23 @@ impl Job<'_> {
     }
 }
 
+/// The conditions of AWS besides audience and subject. It has condition keys for claims of github.com alone: on another issuer they
+/// would never match.
+fn aws_claims(job: &Job<'_>, issuer_host: &str) -> String {
+    if job.issuer != Job::ISSUER {
+        return String::new();
+    }
+    let claims = [("repository_id", job.repository_id.clone()), ("job_workflow_ref", job.job_workflow_ref())];
+    claims.iter().map(|(claim, value)| format!(",\n        \"{issuer_host}:{claim}\": \"{value}\"")).collect()
+}
+
 /// What to set up at a vendor, in markdown.
 pub fn vendor_half(vendor: Vendor, job: &Job<'_>) -> String {
     let issuer_host = job.issuer.strip_prefix("https://").unwrap_or(job.issuer);
     [
         ("{issuer}", job.issuer.to_owned()),
         ("{issuer_host}", issuer_host.to_owned()),
+        ("{aws_claims}", aws_claims(job, issuer_host)),
         ("{subject}", job.subject()),
         ("{repository_id}", job.repository_id.clone()),
         ("{job_workflow_ref}", job.job_workflow_ref()),
@@ -184,7 +194,9 @@ mod tests {
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keyless.md")).unwrap();
         for (name, vendor) in Vendor::ALL {
             let half = vendor_half(vendor, &job());
-            assert!(!half.contains("{issuer") && !half.contains("{subject"), "{half}");
+            for place in ["{issuer", "{subject", "{aws_claims", "{repository_id", "{job_workflow_ref"] {
+                assert!(!half.contains(place), "{half}");
+            }
             assert!(page.contains(half.trim()), "docs/keyless.md lacks the set-up of `{name}`:\n{half}");
             let yaml = half.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
             let yaml = yaml
@@ -196,6 +208,20 @@ mod tests {
                 TargetsFile::parse(yaml.into_bytes(), Path::new("targets.yaml"), Path::new("")).unwrap();
             let target = file.names().next().unwrap().to_owned();
             assert!(file.resolve_without_keys(&target, &Env::default()).is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn every_vendor_that_can_binds_the_repository_and_the_workflow() {
+        for (name, vendor) in Vendor::ALL {
+            let half = vendor_half(vendor, &job());
+            let binds = half.contains("job_workflow_ref") && half.contains("2002");
+            assert!(binds || vendor == Vendor::Azure, "{name}: {half}");
+            // AWS knows no such claim of another issuer.
+            let enterprise = Job { issuer: "https://ghe.example/_services/token", ..job() };
+            let half = vendor_half(vendor, &enterprise);
+            assert!(half.contains("ghe.example/_services/token"), "{half}");
+            assert_eq!(half.contains("job_workflow_ref"), binds && vendor != Vendor::Aws, "{name}: {half}");
         }
     }
 

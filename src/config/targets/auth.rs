@@ -184,8 +184,15 @@ fn exchange(
         Api::Azure => {
             let tenant_id = oidc.parsed("tenant_id", |text| {
                 filled(text)?;
-                let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
-                if text.chars().all(legal) { Ok(text.to_owned()) } else { Err("a UUID or a domain".into()) }
+                let is_label = |label: &str| {
+                    !label.is_empty()
+                        && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+                };
+                if text.split('.').all(is_label) {
+                    Ok(text.to_owned())
+                } else {
+                    Err("a UUID or a domain".into())
+                }
             });
             let tenant_id =
                 oidc.required("tenant_id", tenant_id, "the tenant's id is on its Overview page in Entra");
@@ -200,8 +207,7 @@ fn exchange(
         Api::Bedrock => {
             let role_arn = oidc.parsed("role_arn", |text| {
                 filled(text)?;
-                let is_role = text.starts_with("arn:aws") && text.contains(":role/") && !text.contains(' ');
-                if is_role {
+                if is_role(text) {
                     Ok(text.to_owned())
                 } else {
                     Err("the ARN of a role, `arn:aws:iam::…:role/…`".into())
@@ -228,6 +234,11 @@ fn exchange(
             let provider = oidc.parsed("workload_identity_provider", |text| {
                 filled(text)?;
                 let parts: Vec<&str> = text.split('/').collect();
+                let is_name = |text: &str| {
+                    let is_legal =
+                        |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+                    !text.is_empty() && text.bytes().all(is_legal)
+                };
                 match parts[..] {
                     [
                         "projects",
@@ -238,9 +249,7 @@ fn exchange(
                         pool,
                         "providers",
                         name,
-                    ] if number.parse::<u64>().is_ok() && !pool.is_empty() && !name.is_empty() => {
-                        Ok(text.to_owned())
-                    }
+                    ] if is_number(number) && is_name(pool) && is_name(name) => Ok(text.to_owned()),
                     _ => {
                         Err("`projects/NUMBER/locations/global/workloadIdentityPools/POOL/providers/NAME`"
                             .into())
@@ -266,7 +275,26 @@ fn exchange(
     Ok((exchange, audience?.unwrap_or(default_audience), token_url?.unwrap_or(default_url)))
 }
 
-/// Refuses the placeholder that `init runner --keyless` writes.
+/// Whether a text is one number, without a sign.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a text is the ARN of a role, in any partition: `arn:aws-us-gov:iam::123456789012:role/path/name`.
+fn is_role(text: &str) -> bool {
+    let parts: Vec<&str> = text.splitn(6, ':').collect();
+    let ["arn", partition, "iam", "", account, role] = parts[..] else { return false };
+    let is_partition = |byte: u8| byte.is_ascii_lowercase() || byte == b'-';
+    let role = role.strip_prefix("role/").unwrap_or_default();
+    partition.starts_with("aws")
+        && partition.bytes().all(is_partition)
+        && account.len() == 12
+        && is_number(account)
+        && !role.is_empty()
+        && role.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Refuses what `init runner --keyless` writes until the vendor gives the value.
 fn filled(text: &str) -> Result<(), Legal> {
     if !text.contains(PLACEHOLDER) {
         return Ok(());

@@ -18,9 +18,10 @@ const CALLS: [&str; 3] = ["/chat/completions", "/responses", "/messages"];
 /// The hosts of GitHub Models, which was retired.
 const RETIRED: [&str; 2] = ["models.github.ai", "models.inference.ai.azure.com"];
 
-/// Hosts that only the provider serves, besides the default ones.
-const PROVIDER_HOSTS: [&str; 4] =
-    [".api.openai.com", ".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
+/// Hosts that only OpenAI serves, and those that only Azure serves, besides the default ones.
+const OPENAI_HOSTS: [&str; 1] = [".api.openai.com"];
+const AZURE_HOSTS: [&str; 3] =
+    [".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com"];
 
 /// Reads where an API is reached.
 pub(super) fn read(
@@ -29,8 +30,8 @@ pub(super) fn read(
     settings: &mut Settings<'_, '_>,
 ) -> Result<Endpoint, Unknown> {
     let region = region(settings);
-    let base_url = base_url(kind, api, &region, settings);
-    let project = settings.text("project");
+    let project = project(settings);
+    let base_url = base_url(kind, api, (&region, &project), settings);
     let auth = auth::read(kind, api, region.as_ref().ok().and_then(Option::as_deref), settings);
     let api_version = match api {
         Api::Azure => azure_version(settings),
@@ -89,18 +90,45 @@ fn region(settings: &mut Settings<'_, '_>) -> Read<String> {
     })
 }
 
-/// Whether a token exchanged for the job's identity may be sent to a URL. A file that does not come from the default branch
-/// of a runner repository may name only hosts of the provider, and this machine.
-fn may_get_identity(url: &Url, settings: &Settings<'_, '_>) -> bool {
+/// The project of Google Cloud, which becomes part of paths: nothing in it can lead to another path.
+fn project(settings: &mut Settings<'_, '_>) -> Read<String> {
+    settings.parsed("project", |text| {
+        let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+        let (domain, id) = text.split_once(':').map_or(("", text), |(domain, id)| (domain, id));
+        let is_domain = domain.bytes().all(|byte| is_legal(byte) || byte == b'.');
+        if is_domain && !id.is_empty() && id.bytes().all(is_legal) {
+            Ok(text.to_owned())
+        } else {
+            Err("the id or the number of a project".into())
+        }
+    })
+}
+
+/// Whether a token that was exchanged for the identity of the job may be sent to a URL. A file that does not come from the default branch
+/// of a runner repository may name hosts of the provider alone, and this machine.
+fn may_get_identity(
+    url: &Url,
+    kind: &ProviderKind,
+    region: Option<&str>,
+    settings: &Settings<'_, '_>,
+) -> bool {
     let host = url.host_str().unwrap_or_default();
-    let is_of_provider = PROVIDER_HOSTS.iter().any(|end| host.ends_with(end));
+    let default = kind.base_url.map(str::to_owned).or_else(|| default_cloud(kind.api()?, region));
+    let default = default.and_then(|base| Url::parse(&base).ok());
+    let ends: &[&str] = match kind.api() {
+        Some(Api::OpenAi) => &OPENAI_HOSTS,
+        Some(Api::Azure) => &AZURE_HOSTS,
+        _ => &[],
+    };
+    let is_of_provider = ends.iter().any(|end| host.ends_with(end))
+        || default.is_some_and(|default| default.host() == url.host() && default.port() == url.port());
     is_loopback(url) || url.scheme() == "https" && (is_of_provider || auth::is_operators(settings))
 }
 
 fn base_url(
     kind: &ProviderKind,
     api: Api,
-    region: &Read<String>,
+    cloud: (&Read<String>, &Read<String>),
     settings: &mut Settings<'_, '_>,
 ) -> Result<String, Unknown> {
     let key = settings.spelled("base_url");
@@ -123,7 +151,9 @@ fn base_url(
     }
     if let Ok(Some(base)) = &parsed
         && settings.node("auth").is_some()
-        && url(base).is_ok_and(|url| !may_get_identity(&url, settings))
+        && url(base).is_ok_and(|url| {
+            !may_get_identity(&url, kind, cloud.0.as_ref().ok().and_then(Option::as_deref), settings)
+        })
         && let Ok(Some(setting)) = settings.get(key)
     {
         return Err(settings.error(
@@ -133,7 +163,8 @@ fn base_url(
         ));
     }
     if let Ok(Some(base)) = &parsed
-        && url(base).is_ok_and(|url| RETIRED.contains(&url.host_str().unwrap_or_default()))
+        && url(base)
+            .is_ok_and(|url| RETIRED.contains(&url.host_str().unwrap_or_default().trim_end_matches('.')))
         && let Ok(Some(setting)) = settings.get(key)
     {
         return Err(settings.error(
@@ -144,7 +175,7 @@ fn base_url(
     }
     match kind.base_url {
         Some(default) => Ok(parsed?.unwrap_or_else(|| default.to_owned())),
-        None if matches!(api, Api::Bedrock | Api::Vertex) => cloud_url(api, parsed, region, settings),
+        None if matches!(api, Api::Bedrock | Api::Vertex) => cloud_url(api, parsed, cloud, settings),
         None if api == Api::Azure => {
             settings.required(key, parsed, "add `base_url: https://<resource>.openai.azure.com`")
         }
@@ -160,24 +191,29 @@ fn base_url(
 fn cloud_url(
     api: Api,
     parsed: Read<String>,
-    region: &Read<String>,
+    (region, project): (&Read<String>, &Read<String>),
     settings: &mut Settings<'_, '_>,
 ) -> Result<String, Unknown> {
     let region = region.clone();
     if api == Api::Bedrock {
         let region = settings.required("region", region, "add `region:`, such as `us-east-1`")?;
-        let default = || format!("https://bedrock-runtime.{region}.amazonaws.com");
-        return Ok(parsed?.unwrap_or_else(default));
+        return Ok(parsed?.or_else(|| default_cloud(api, Some(&region))).unwrap_or_default());
     }
-    let project = settings.text("project");
-    settings.required("project", project, "add `project:`, the Google Cloud project")?;
+    settings.required("project", project.clone(), "add `project:`, the Google Cloud project")?;
     let region = region?;
-    let default = || match region.as_deref() {
-        None | Some("global") => "https://aiplatform.googleapis.com".to_owned(),
-        Some(multi @ ("us" | "eu")) => format!("https://aiplatform.{multi}.rep.googleapis.com"),
-        Some(region) => format!("https://{region}-aiplatform.googleapis.com"),
+    Ok(parsed?.or_else(|| default_cloud(api, region.as_deref())).unwrap_or_default())
+}
+
+/// The URL of a cloud's region.
+fn default_cloud(api: Api, region: Option<&str>) -> Option<String> {
+    let host = match (api, region) {
+        (Api::Bedrock, Some(region)) => format!("bedrock-runtime.{region}.amazonaws.com"),
+        (Api::Vertex, None | Some("global")) => "aiplatform.googleapis.com".to_owned(),
+        (Api::Vertex, Some(multi @ ("us" | "eu"))) => format!("aiplatform.{multi}.rep.googleapis.com"),
+        (Api::Vertex, Some(region)) => format!("{region}-aiplatform.googleapis.com"),
+        _ => return None,
     };
-    Ok(parsed?.unwrap_or_else(default))
+    Some(format!("https://{host}"))
 }
 
 /// The base as the user wrote it, without a trailing slash: the wire module knows which version and path it adds.

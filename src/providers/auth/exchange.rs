@@ -26,6 +26,8 @@ const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
 const IMPERSONATED: &str = "3600s";
 /// The assumed lifetime of a token if neither the vendor nor GitHub states it.
 const USUAL_LIFETIME: Duration = Duration::from_mins(5);
+/// Credentials are taken to live no longer, whatever the vendor says: a sum with the present time must not overflow.
+const LONGEST_LIFE: Duration = Duration::from_hours(24);
 
 /// Credentials that a vendor issued.
 #[derive(Debug)]
@@ -41,17 +43,15 @@ pub(super) enum Issue {
 }
 
 impl Issue {
-    /// Registers the secrets for redaction before they are used.
-    fn announce(&self) {
-        match self {
-            Self::Bearer(token) => minted::announce(token),
-            // The access key ID identifies the credentials, and is part of every signature.
+    /// The secrets, among them the access key ID: it identifies the credentials, and is part of every signature.
+    fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let (token, keys) = match self {
+            Self::Bearer(token) => (Some(token), None),
             Self::Aws(keys) => {
-                minted::announce(&keys.access_key_id);
-                minted::announce(&keys.secret_access_key);
-                keys.session_token.iter().for_each(minted::announce);
+                (keys.session_token.as_ref(), Some([&keys.access_key_id, &keys.secret_access_key]))
             }
-        }
+        };
+        token.into_iter().chain(keys.into_iter().flatten())
     }
 }
 
@@ -78,7 +78,7 @@ async fn ask(
     job: &JobToken,
     request: Request,
 ) -> Result<Issued, Refusal> {
-    let answer = http::post(client, request).await.map_err(|refusal| {
+    let answer = http::send(client, request, &http::TOKEN).await.map_err(|refusal| {
         let message = format!("the token exchange failed: {}", refusal.message);
         not_billed(Refusal { message, ..refusal })
     })?;
@@ -92,14 +92,14 @@ async fn ask(
         ));
     }
     let now = server_time(&answer.headers);
-    let issued = decode(&federation.exchange, &answer, now, job.claims.lifetime()).ok_or_else(|| {
-        let message = format!(
-            "the answer of {} to the token exchange has no token",
-            refusal::vendor(&federation.exchange)
-        );
+    let issued = decode(&federation.exchange, &answer, now, job.claims.lifetime()).map_err(|what| {
+        let vendor = refusal::vendor(&federation.exchange);
+        let message = format!("the answer of {vendor} to the token exchange has {what}");
         not_billed(Refusal::new(ErrorKind::BadResponse, Retry::After(None), message))
     })?;
-    issued.credentials.announce();
+    for secret in issued.credentials.secrets() {
+        minted::announce(secret, issued.lifetime);
+    }
     Ok(issued)
 }
 
@@ -187,39 +187,53 @@ fn as_form(fields: &[(&str, &str)]) -> (String, &'static str) {
     (pairs.join("&"), "application/x-www-form-urlencoded")
 }
 
-/// The credentials in a successful response; `None` if they are missing or already expired.
+/// What a good answer lacks.
+const NO_TOKEN: &str = "no token";
+const NO_HEADER: &str = "a token with characters that no header may have";
+const NO_LIFE: &str = "a token that has already expired, or an expiry that is not one";
+
+/// The credentials in a good answer, or what is wrong with them.
 fn decode(
     exchange: &Exchange,
     answer: &WireResponse,
     now: Timestamp,
     job: Option<Duration>,
-) -> Option<Issued> {
+) -> Result<Issued, &'static str> {
     let until = |moment: &str| {
         let seconds = moment.parse::<Timestamp>().ok()?.as_second().checked_sub(now.as_second())?;
         u64::try_from(seconds).ok().map(Duration::from_secs)
     };
     let (credentials, lifetime) = if let Exchange::Aws { .. } = exchange {
-        let text = std::str::from_utf8(&answer.body).ok()?;
+        let text = std::str::from_utf8(&answer.body).map_err(|_| NO_TOKEN)?;
         let field = |name| refusal::xml_text(text, name).filter(|value| !value.is_empty());
-        let secret = |name| field(name).map(|value| Secret::new(&value));
+        let secret = |name| field(name).map(|value| Secret::new(&value)).ok_or(NO_TOKEN);
         let keys = AwsKeys {
             access_key_id: secret("AccessKeyId")?,
             secret_access_key: secret("SecretAccessKey")?,
             session_token: Some(secret("SessionToken")?),
         };
-        (Issue::Aws(keys), until(&field("Expiration")?)?)
+        (Issue::Aws(keys), field("Expiration").and_then(|moment| until(&moment)))
     } else {
-        let body: Value = serde_json::from_slice(&answer.body).ok()?;
-        let token = body["access_token"].as_str().or_else(|| body["accessToken"].as_str())?;
-        let seconds = body["expires_in"].as_u64().or_else(|| body["expires_in"].as_str()?.parse().ok());
-        let lifetime = match (seconds, body["expireTime"].as_str()) {
-            (Some(seconds), _) => Duration::from_secs(seconds),
-            (None, Some(moment)) => until(moment)?,
-            (None, None) => job.unwrap_or(USUAL_LIFETIME),
+        let body: Value = serde_json::from_slice(&answer.body).map_err(|_| NO_TOKEN)?;
+        let token = ["access_token", "accessToken"].iter().find_map(|name| body[*name].as_str());
+        let lifetime = match (&body["expires_in"], &body["expireTime"]) {
+            (Value::Null, Value::Null) => Some(job.unwrap_or(USUAL_LIFETIME)),
+            (Value::Null, moment) => moment.as_str().and_then(until),
+            (seconds, _) => {
+                let seconds = seconds.as_u64().or_else(|| seconds.as_str()?.parse().ok());
+                seconds.map(Duration::from_secs)
+            }
         };
-        (Issue::Bearer(Secret::new(token)), lifetime)
+        (Issue::Bearer(Secret::new(token.ok_or(NO_TOKEN)?)), lifetime)
     };
-    (!lifetime.is_zero()).then_some(Issued { credentials, lifetime })
+    let is_header = |secret: &Secret| {
+        !secret.expose().is_empty() && secret.expose().bytes().all(|byte| byte.is_ascii_graphic())
+    };
+    if !credentials.secrets().all(is_header) {
+        return Err(NO_HEADER);
+    }
+    let lifetime = lifetime.filter(|lifetime| !lifetime.is_zero()).ok_or(NO_LIFE)?;
+    Ok(Issued { credentials, lifetime: lifetime.min(LONGEST_LIFE) })
 }
 
 /// The server's clock, to which its expiry times refer.
@@ -235,7 +249,7 @@ mod tests {
     const AWS: Exchange =
         Exchange::Aws { role_arn: String::new(), session_name: String::new(), duration_seconds: 0 };
 
-    fn decoded(exchange: &Exchange, body: &str) -> Option<(Issue, u64)> {
+    fn decoded(exchange: &Exchange, body: &str) -> Result<(Issue, u64), &'static str> {
         let answer = WireResponse { status: 200, headers: HeaderMap::new(), body: body.as_bytes().to_vec() };
         let now = "2026-11-16T12:00:00Z".parse().unwrap();
         decode(exchange, &answer, now, Some(Duration::from_mins(4)))
@@ -250,16 +264,28 @@ mod tests {
             (r#"{"access_token":"t-12345678","expires_in":"299"}"#, 299),
             (r#"{"access_token":"t-12345678"}"#, 240),
             (r#"{"accessToken":"t-12345678","expireTime":"2026-11-16T12:59:59Z"}"#, 3599),
+            (r#"{"access_token":"t-12345678","expires_in":18446744073709551615}"#, 24 * 3600),
+            (r#"{"accessToken":"t-12345678","expireTime":"9999-12-30T22:00:00Z"}"#, 24 * 3600),
         ] {
             assert_eq!(decoded(&gcp, body).unwrap().1, seconds, "{body}");
         }
-        for body in [
-            r#"{"access_token":"t","expires_in":0}"#,
-            "{}",
-            "<html>",
-            r#"{"accessToken":"t","expireTime":"2020-01-01T00:00:00Z"}"#,
+        for (body, what) in [
+            (r#"{"access_token":"t","expires_in":0}"#, NO_LIFE),
+            (r#"{"access_token":"t","expires_in":-1}"#, NO_LIFE),
+            (r#"{"access_token":"t","expires_in":"soon"}"#, NO_LIFE),
+            (r#"{"access_token":"t","expires_in":[300]}"#, NO_LIFE),
+            (r#"{"accessToken":"t","expireTime":"2020-01-01T00:00:00Z"}"#, NO_LIFE),
+            (r#"{"accessToken":"t","expireTime":1}"#, NO_LIFE),
+            ("{}", NO_TOKEN),
+            ("<html>", NO_TOKEN),
+            (r#"{"access_token":null,"expires_in":300}"#, NO_TOKEN),
+            (r#"{"access_token":"","expires_in":300}"#, NO_HEADER),
+            (r#"{"access_token":"t\r\n::error::x","expires_in":300}"#, NO_HEADER),
+            (r#"{"access_token":"t 1","expires_in":300}"#, NO_HEADER),
+            (r#"{"access_token":"t\u00e4","expires_in":300}"#, NO_HEADER),
+            (r#"{"access_token":"t","access_token":"t\nx","expires_in":300}"#, NO_HEADER),
         ] {
-            assert!(decoded(&gcp, body).is_none(), "{body}");
+            assert_eq!(decoded(&gcp, body).unwrap_err(), what, "{body}");
         }
     }
 
@@ -271,6 +297,14 @@ mod tests {
         let (Issue::Aws(keys), seconds) = decoded(&AWS, xml).unwrap() else { panic!("a bearer token") };
         assert_eq!((keys.access_key_id.expose(), keys.secret_access_key.expose()), ("ASIA1", "s/+"));
         assert_eq!((keys.session_token.unwrap().expose(), seconds), ("a&b==", 3600));
-        assert!(decoded(&AWS, "<Credentials><AccessKeyId>A</AccessKeyId>").is_none());
+        let broken = xml.replace("s/+", "s\n::error::x");
+        for (xml, what) in [
+            ("<Credentials><AccessKeyId>A</AccessKeyId>", NO_TOKEN),
+            (broken.as_str(), NO_HEADER),
+            (&xml.replace("T13", "T11"), NO_LIFE),
+            (&xml.replace("Expiration", "Expires"), NO_LIFE),
+        ] {
+            assert_eq!(decoded(&AWS, xml).unwrap_err(), what, "{xml}");
+        }
     }
 }

@@ -14,7 +14,10 @@ use crate::model::{ErrorKind, Federation, Secret};
 use crate::providers::{Refusal, Retry, http};
 use crate::util::minted;
 
-/// A token, and its claims about the job.
+/// How long a token is taken to live if it does not say.
+const USUAL_LIFETIME: Duration = Duration::from_mins(10);
+
+/// A token, and what it says about the job.
 #[derive(Debug)]
 pub(super) struct JobToken {
     pub(super) jwt: Secret,
@@ -28,6 +31,10 @@ pub(super) struct Claims {
     pub(super) sub: String,
     #[serde(default)]
     pub(super) environment: Option<String>,
+    #[serde(default)]
+    pub(super) repository_id: Option<String>,
+    #[serde(default)]
+    pub(super) job_workflow_ref: Option<String>,
     #[serde(default)]
     exp: Option<i64>,
     #[serde(default)]
@@ -55,7 +62,7 @@ struct Minted {
 
 /// Requests a new token from GitHub. Every exchange needs its own: some vendors accept each only once.
 pub(super) async fn mint(client: &Client, federation: &Federation) -> Result<JobToken, Refusal> {
-    let answer = http::post(client, request(federation)?).await.map_err(not_billed)?;
+    let answer = http::send(client, request(federation)?, &http::JOB_TOKEN).await.map_err(not_billed)?;
     if answer.status != 200 {
         let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
         let said = said["message"].as_str().unwrap_or_default();
@@ -73,11 +80,13 @@ pub(super) async fn mint(client: &Client, federation: &Federation) -> Result<Job
         not_billed(Refusal::new(ErrorKind::BadResponse, Retry::After(None), message))
     })?;
     let jwt = Secret::new(&value);
-    minted::announce(&jwt);
-    Ok(JobToken { claims: Claims::read(jwt.expose()), jwt })
+    let claims = Claims::read(jwt.expose());
+    minted::announce(&jwt, claims.lifetime().unwrap_or(USUAL_LIFETIME));
+    Ok(JobToken { claims, jwt })
 }
 
-const NO_PERMISSION: &str = "; the job needs `id-token: write` among its `permissions`";
+const NO_PERMISSION: &str =
+    "; the job needs `id-token: write` among its `permissions`, and may request tokens for about 6 hours";
 
 fn request(federation: &Federation) -> Result<Request, Refusal> {
     let broken = |what: &str| {

@@ -25,7 +25,8 @@ use super::headers::retry_after;
 use super::reply::tidy;
 use super::{Refusal, Retry};
 use crate::model::{
-    Api, Auth, AwsKeys, Endpoint, ErrorKind, Failure, Finding, Level, RunnerTarget, Secret, printable,
+    AcceptedIdentity, Api, Auth, AwsKeys, Endpoint, ErrorKind, Failure, Finding, Level, RunnerTarget, Secret,
+    printable,
 };
 use crate::util::redact::Redactor;
 
@@ -97,7 +98,9 @@ impl Authorizer {
 
     /// The refusal of a call, with a hint on what may be missing at the vendor.
     pub(super) fn explained(&self, refusal: Refusal) -> Refusal {
-        if refusal.kind != ErrorKind::Auth || !matches!(self.source, Source::Owner(_)) {
+        // What is wrong with a signature is said already.
+        let is_signature = refusal.message.contains("AWS says: ");
+        if refusal.kind != ErrorKind::Auth || is_signature || !matches!(self.source, Source::Owner(_)) {
             return refusal;
         }
         let message = format!("{} ({})", refusal.message, refusal::missing_role(self.api));
@@ -114,7 +117,7 @@ pub async fn check_identity(target: &RunnerTarget) -> Option<Finding> {
         Err(failure) => return Some(Finding::failure(Level::Error, &failure)),
     };
     Some(match owner.identity().await {
-        Ok(identity) => Finding::ok(identity.to_string()),
+        Ok(identity) => Finding::ok(identity?.to_string()),
         Err(refusal) => {
             let level = if refusal.retry == Retry::No { Level::Error } else { Level::Unknown };
             Finding::new(level, printable(&tidy(refusal.message, &Redactor::new(target.secrets()))))
@@ -122,7 +125,14 @@ pub async fn check_identity(target: &RunnerTarget) -> Option<Finding> {
     })
 }
 
-/// Whether a vendor rejected the credentials, not the call.
+/// What the vendor of a target with `auth.github_oidc` accepted last in this process.
+pub fn accepted_identity(target: &RunnerTarget) -> Option<AcceptedIdentity> {
+    let endpoint = target.provider.endpoint()?;
+    let Auth::GithubOidc(federation) = &endpoint.auth else { return None };
+    TokenOwner::of(federation, &endpoint.ca_pem).ok()?.accepted()
+}
+
+/// Whether a vendor rejected the credentials, and not the call.
 fn is_rejection(refusal: &Refusal) -> bool {
     match refusal.status {
         Some(401) => true,

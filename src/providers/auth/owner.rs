@@ -3,7 +3,6 @@
 //! Calls read the current credentials and wait only if none are valid. One exchange is in flight at a time; all waiting calls
 //! share its result, whether credentials or an error.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use reqwest::header::HeaderValue;
 use super::exchange::{self, Issue, Issued};
 use super::job_token::{Claims, mint};
 use super::{bearer, refusal};
-use crate::model::{AwsKeys, Failure, Federation, printable};
+use crate::model::{AcceptedIdentity, AwsKeys, Failure, Federation};
 use crate::providers::{Refusal, Retry, http};
 use crate::util::backoff::{self, at_least};
 use crate::util::clock;
@@ -24,8 +23,6 @@ use crate::util::redact::Redactor;
 const REFRESH_BEFORE: Duration = Duration::from_mins(2);
 /// Credentials this close to expiry are not used for a new call.
 const MARGIN: Duration = Duration::from_secs(5);
-/// The longest assumed lifetime, whatever the vendor says: adding it to the current time must not overflow.
-const LONGEST_LIFE: Duration = Duration::from_hours(24);
 /// The longest `Retry-After` of an exchange that is honored.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The pause after a failed renewal while the credentials are still valid.
@@ -60,36 +57,15 @@ impl Token {
     }
 }
 
-/// The result of an exchange, without the credentials.
-#[derive(Debug, Clone)]
-pub(super) struct Identity {
-    vendor: &'static str,
-    subject: String,
-    audience: String,
-    environment: Option<String>,
-    lifetime: Duration,
-}
-
-impl fmt::Display for Identity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { vendor, subject, audience, environment, lifetime } = self;
-        let environment = environment.as_deref().unwrap_or("none");
-        let [subject, audience, environment] = [subject, audience, environment].map(printable);
-        let seconds = lifetime.as_secs();
-        write!(
-            f,
-            "{vendor} accepted this job: subject `{subject}`, audience `{audience}`, environment `{environment}`; its token lives {seconds} s"
-        )
-    }
-}
-
 /// Exchanges the identity of the job, and keeps the result.
 pub(in crate::providers) struct TokenOwner {
     federation: Federation,
     ca_pem: Vec<u8>,
     client: Client,
     current: RwLock<Option<Arc<Token>>>,
-    /// Held during an exchange; contains the last error.
+    /// What the vendor accepted last.
+    accepted: Mutex<Option<AcceptedIdentity>>,
+    /// Held during an exchange; the error of the last one.
     exchange: tokio::sync::Mutex<Option<Refusal>>,
     /// Finished exchanges.
     rounds: AtomicU64,
@@ -125,6 +101,7 @@ impl TokenOwner {
             ca_pem: ca_pem.to_vec(),
             client: http::client(ca_pem)?,
             current: RwLock::new(None),
+            accepted: Mutex::new(None),
             exchange: tokio::sync::Mutex::new(None),
             rounds: AtomicU64::new(0),
             is_refreshing: AtomicBool::new(false),
@@ -181,15 +158,15 @@ impl TokenOwner {
         }
         let result = self.exchange().await;
         let serial = self.rounds.fetch_add(1, Ordering::AcqRel) + 1;
-        let token = result.and_then(|(issued, _)| Token::new(&issued, serial, is_rejected));
+        let token = result.and_then(|issued| Token::new(&issued, serial, is_rejected));
         *last = token.as_ref().err().cloned();
         let token = Arc::new(token?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&token));
         Ok(token)
     }
 
-    /// Exchanges a new token of the job; retries transient failures.
-    async fn exchange(&self) -> Result<(Issued, Claims), Refusal> {
+    /// Exchanges a new token of the job, again after a passing failure.
+    async fn exchange(&self) -> Result<Issued, Refusal> {
         let mut attempts = backoff::TOKEN_EXCHANGE.attempts();
         loop {
             let refusal = match self.exchange_once().await {
@@ -203,7 +180,7 @@ impl TokenOwner {
         }
     }
 
-    async fn exchange_once(&self) -> Result<(Issued, Claims), Refusal> {
+    async fn exchange_once(&self) -> Result<Issued, Refusal> {
         let job = mint(&self.client, &self.federation).await?;
         let issued = exchange::exchange(&self.client, &self.federation, &job).await.map_err(|refusal| {
             // A vendor may repeat the assertion in its error message.
@@ -211,26 +188,36 @@ impl TokenOwner {
             Refusal { message, ..refusal }
         })?;
         tracing::debug!(subject = job.claims.sub, lifetime = ?issued.lifetime, "exchanged the identity of the job");
-        Ok((issued, job.claims))
+        let Claims { sub, environment, repository_id, job_workflow_ref, .. } = job.claims;
+        let identity = AcceptedIdentity {
+            vendor: refusal::vendor(&self.federation.exchange).to_owned(),
+            subject: sub,
+            audience: self.federation.audience.clone(),
+            environment,
+            repository_id,
+            job_workflow_ref,
+            lifetime_seconds: issued.lifetime.as_secs(),
+        };
+        *self.accepted.lock().unwrap_or_else(PoisonError::into_inner) = Some(identity);
+        Ok(issued)
     }
 
-    /// Exchanges once more and returns what the vendor accepted.
-    pub(super) async fn identity(&self) -> Result<Identity, Refusal> {
-        let (issued, claims) = self.exchange().await?;
-        Ok(Identity {
-            vendor: refusal::vendor(&self.federation.exchange),
-            subject: claims.sub,
-            audience: self.federation.audience.clone(),
-            environment: claims.environment,
-            lifetime: issued.lifetime,
-        })
+    /// What the vendor accepted last, if anything.
+    pub(super) fn accepted(&self) -> Option<AcceptedIdentity> {
+        self.accepted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Exchanges once more and says what the vendor accepted.
+    pub(super) async fn identity(&self) -> Result<Option<AcceptedIdentity>, Refusal> {
+        self.exchange().await?;
+        Ok(self.accepted())
     }
 }
 
 impl Token {
     fn new(issued: &Issued, serial: u64, replaces_rejected: bool) -> Result<Self, Refusal> {
-        let lifetime = issued.lifetime.min(LONGEST_LIFE);
-        let after = |early: Duration| Instant::now() + lifetime.saturating_sub(early);
+        let now = Instant::now();
+        let (refresh_after, valid_for) = schedule(issued.lifetime);
         let credentials = match &issued.credentials {
             Issue::Bearer(token) => Credentials::Bearer(bearer(token)?),
             Issue::Aws(keys) => Credentials::Aws(keys.clone()),
@@ -238,10 +225,34 @@ impl Token {
         Ok(Self {
             credentials,
             serial,
-            refresh_at: after(REFRESH_BEFORE.min(lifetime / 2)),
-            expires_at: after(MARGIN.min(lifetime / 10)),
+            refresh_at: now + refresh_after,
+            expires_at: now + valid_for,
             replaces_rejected,
             is_accepted: AtomicBool::new(false),
         })
+    }
+}
+
+/// When credentials are replaced, and how long they are used.
+fn schedule(lifetime: Duration) -> (Duration, Duration) {
+    (lifetime - REFRESH_BEFORE.min(lifetime / 2), lifetime - MARGIN.min(lifetime / 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_are_replaced_two_minutes_before_they_expire_or_at_half_their_life() {
+        let seconds = |lifetime| {
+            let (refresh_after, valid_for) = schedule(Duration::from_secs(lifetime));
+            (refresh_after.as_secs(), valid_for.as_secs())
+        };
+        assert_eq!(seconds(12 * 3600), (12 * 3600 - 120, 12 * 3600 - 5));
+        assert_eq!(seconds(3600), (3480, 3595));
+        assert_eq!(seconds(300), (180, 295));
+        assert_eq!(seconds(240), (120, 235));
+        assert_eq!(seconds(100), (50, 95));
+        assert_eq!(seconds(20), (10, 18));
     }
 }

@@ -38,6 +38,16 @@ impl Complaint {
     }
 }
 
+impl Complaint {
+    /// Whether the token of the job had expired when it arrived. Another one may be in time.
+    fn is_stale(&self) -> bool {
+        let said = self.description.to_ascii_lowercase();
+        self.has(&["ExpiredTokenException", "AADSTS700024"])
+            || said.contains("expired")
+            || said.contains("stale")
+    }
+}
+
 /// The text of an XML element, without its markup.
 pub(super) fn xml_text(xml: &str, name: &str) -> Option<String> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
@@ -72,45 +82,47 @@ pub(super) fn of(
     let said = [complaint.code.as_str(), complaint.description.as_str()];
     let said: Vec<&str> = said.into_iter().filter(|part| !part.is_empty()).collect();
     let said = format!("{status} {}", said.join(": "));
+    let said = said.trim_end();
     let retry = match retry(status, headers) {
-        Retry::No if is_passing(exchange, complaint) => Retry::After(None),
+        Retry::No if complaint.is_stale() || complaint.has(&["IDPCommunicationError"]) => Retry::After(None),
         retry => retry,
     };
     let refusal = if let Retry::After(_) = retry {
-        let message = format!("the token exchange with {vendor} failed: it returned {}", said.trim_end());
+        let why = if complaint.is_stale() {
+            "the identity token of this job had expired when it arrived, which slow connections and wrong clocks cause; "
+        } else {
+            ""
+        };
+        let message = format!("the token exchange with {vendor} failed: {why}it returned {said}");
         Refusal::new(ErrorKind::Server, retry, message)
     } else {
+        let claims = match (exchange, &job.claims.job_workflow_ref) {
+            // A federated credential of Azure has no other claim than the subject.
+            (Exchange::Azure { .. }, _) | (_, None) => String::new(),
+            (_, Some(workflow)) => format!(", job_workflow_ref `{workflow}`"),
+        };
         let message = format!(
-            "{vendor} refused the identity of this job, subject `{}`, audience `{audience}`: {}; it returned {}",
+            "{vendor} refused the identity of this job, subject `{}`, audience `{audience}`{claims}: {}; it returned {said}",
             job.claims.sub,
             advice(exchange, complaint),
-            said.trim_end(),
         );
         Refusal::new(ErrorKind::Auth, Retry::No, message)
     };
     Refusal { status: Some(status), may_be_billed: false, ..refusal }
 }
 
-/// Whether the same exchange with a new token of the job may succeed.
-fn is_passing(exchange: &Exchange, complaint: &Complaint) -> bool {
-    match exchange {
-        Exchange::Azure { .. } => complaint.has(&["AADSTS700024"]),
-        Exchange::Aws { .. } => complaint.has(&["ExpiredTokenException", "IDPCommunicationError"]),
-        _ => false,
-    }
-}
-
 /// What to change at the vendor.
 fn advice(exchange: &Exchange, complaint: &Complaint) -> String {
     match exchange {
         Exchange::OpenAi { identity_provider_id, service_account_id } => format!(
-            "let the identity provider `{identity_provider_id}` map this subject to the service account `{service_account_id}`"
+            "let the identity provider `{identity_provider_id}` accept this audience, and map these claims to the service account \
+             `{service_account_id}`"
         ),
         Exchange::Anthropic { .. } if complaint.has(&["jti_reused"]) => {
             "the assertion was used before, and each is valid once; run the job again".to_owned()
         }
         Exchange::Anthropic { federation_rule_id, .. } => {
-            format!("let the federation rule `{federation_rule_id}` match this subject and audience")
+            format!("let the federation rule `{federation_rule_id}` match these claims")
         }
         Exchange::Azure { scope, .. } if complaint.has(&["AADSTS70011"]) => {
             format!("correct `scope`, which is `{scope}`")
@@ -126,9 +138,12 @@ fn advice(exchange: &Exchange, complaint: &Complaint) -> String {
         Exchange::Aws { .. } if complaint.has(&["InvalidIdentityToken"]) => {
             "add GitHub's OIDC provider with this audience to the account".to_owned()
         }
+        Exchange::Aws { duration_seconds, .. } if complaint.has(&["DurationSeconds"]) => format!(
+            "lower `session_duration`, which is {duration_seconds} s, or raise the maximum session duration of the role"
+        ),
         Exchange::Aws { role_arn, .. } => {
             format!(
-                "let the trust policy of `{role_arn}` allow `sts:AssumeRoleWithWebIdentity` for this subject and audience"
+                "let the trust policy of `{role_arn}` allow `sts:AssumeRoleWithWebIdentity` for these claims"
             )
         }
         Exchange::Gcp { impersonation_url: Some(_), .. } if complaint.has(&["PERMISSION_DENIED"]) => {
@@ -137,8 +152,12 @@ fn advice(exchange: &Exchange, complaint: &Complaint) -> String {
         Exchange::Gcp { provider, .. } if complaint.has(&["invalid_target"]) => {
             format!("correct `workload_identity_provider`, which is `{provider}`")
         }
+        Exchange::Gcp { .. } if complaint.has(&["audience"]) => {
+            "let the workload identity provider allow this audience, or remove `audience` from the target"
+                .to_owned()
+        }
         Exchange::Gcp { .. } => {
-            "let the attribute condition of the workload identity provider accept this subject".to_owned()
+            "let the attribute condition of the workload identity provider accept these claims".to_owned()
         }
     }
 }

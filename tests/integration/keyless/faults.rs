@@ -80,3 +80,70 @@ fn a_rerun_of_the_job_calls_only_what_is_missing() {
     assert_answered(&vendors, &workspace, 12);
     assert_eq!(vendors.counter("exchanges"), 2, "one in each process");
 }
+
+#[test]
+fn no_call_waits_for_a_refresh_that_it_does_not_need() {
+    let vendors = MockVendors::start(&["--token-life", "4", "--exchange-delay", "1500", "--latency", "20"]);
+    let (workspace, output) = dispatched(&vendors, "azure", "max_concurrency: 4", 800);
+    output.expect(0);
+    assert_answered(&vendors, &workspace, 800);
+    assert!(vendors.counter("exchanges") >= 2, "no refresh");
+    // While the second exchange is under way, calls go on with the current token: hundreds would fit into that time.
+    let meanwhile = vendors.counter("calls_during_exchange");
+    assert!(meanwhile > 20, "{meanwhile} calls during an exchange");
+    assert_eq!(vendors.counter("rejected"), 0);
+}
+
+#[test]
+fn a_stale_assertion_is_replaced_by_a_new_one() {
+    for vendor in ["azure", "bedrock", "vertex", "openai"] {
+        let vendors = MockVendors::start(&["--stale", "2"]);
+        let (workspace, output) = dispatched(&vendors, vendor, "", 4);
+        output.expect(0);
+        assert_answered(&vendors, &workspace, 4);
+        assert_eq!((vendors.counter("minted"), vendors.counter("exchanges")), (3, 3), "{vendor}");
+    }
+}
+
+/// What an exchange answers must not reach a log as a command, a call as a header, or the memory without a bound.
+#[test]
+fn a_hostile_answer_of_an_exchange_is_an_error() {
+    let token = |token: &str, expiry: &str| format!(r#"{{"access_token":"{token}","expires_in":{expiry}}}"#);
+    let good = "oai-0123456789";
+    let newline = token(r"oai-01234567\r\n::error::injected", "300");
+    for (options, told) in [
+        (["--exchange-answer", &newline], "a token with characters that no header may have"),
+        (
+            ["--exchange-answer", &token(r"oai\u0000-01234567", "300")],
+            "a token with characters that no header may have",
+        ),
+        (["--exchange-answer", &token(good, "0")], "a token that has already expired"),
+        (["--exchange-answer", &token(good, "-300")], "a token that has already expired"),
+        (["--exchange-answer", r#"{"access_token":{"a":1}}"#], "no token"),
+        (["--exchange-fault", "redirect:9"], "redirects are not followed, correct `token_url`"),
+        (["--exchange-fault", "huge:9"], "is larger than 1 MiB"),
+    ] {
+        let vendors = MockVendors::start(&options);
+        let workspace = vendors.job().env("GITHUB_RUN_ID", "7");
+        write_target(&workspace, &format!("{}\nmax_retries: 0", vendors.target("openai")));
+        workspace.write_requests(2);
+        let output = workspace.dispatch(&[]).expect(5);
+        let error = error_of(&workspace);
+        assert!(error.contains(told), "{options:?}: {error}");
+        let injected = output.stderr.lines().any(|line| line.starts_with("::error::injected"));
+        assert!(!injected && !output.stderr.contains("oai-01234567"), "{}", output.stderr);
+        assert_eq!((vendors.counter("calls"), vendors.counter("redirected")), (0, 0), "{options:?}");
+    }
+    // Of duplicate keys the last one counts, and a life beyond all bounds is one of a day.
+    let far = format!(
+        r#"{{"access_token":"first-012345","access_token":"{good}","expires_in":18446744073709551615}}"#
+    );
+    let vendors = MockVendors::start(&["--exchange-answer", &far]);
+    let (workspace, output) = dispatched(&vendors, "openai", "max_retries: 0", 1);
+    output.expect(5);
+    assert!(
+        error_of(&workspace).starts_with("auth: Incorrect API key provided: Bearer ***"),
+        "{}",
+        error_of(&workspace)
+    );
+}

@@ -76,9 +76,14 @@ fn a_check_of_the_targets_shows_the_identity() {
     let workspace = vendors.job();
     write_target(&workspace, &vendors.target("azure"));
     let output = workspace.run(&["doctor"]).expect(0);
-    let told = "Microsoft Entra accepted this job: subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, \
-                audience `api://AzureADTokenExchange`, environment `run-evals`; its token lives 3600 s";
+    let told = "Microsoft Entra accepts the job: subject `repo:myorg@1001/eval-runner@2002:environment:run-evals`, \
+                audience `api://AzureADTokenExchange`, environment `run-evals`, repository_id `2002`, \
+                job_workflow_ref `myorg/eval-runner/.github/workflows/run-evals.yml@refs/heads/main`; its token lives 3600 s";
     assert!(output.stdout.replace('\n', " ").contains(told), "{}", output.stdout);
     workspace.run(&["doctor", "--offline"]).expect(0);
     assert_eq!(vendors.counter("exchanges"), 1);
+    // The list of OpenAI's models needs the token, too.
+    write_target(&workspace, &vendors.target("openai"));
+    let output = workspace.run(&["doctor"]).expect(0);
+    assert!(output.stdout.contains("OpenAI accepts the job"), "{}", output.stdout);
 }

@@ -30,7 +30,7 @@ pub(super) fn runner(vendors: &MockVendors, vendor: &str) -> (MockGithub, Worksp
     (github, workspace)
 }
 
-fn dispatch(workspace: &Workspace) -> Output {
+pub(super) fn dispatch(workspace: &Workspace) -> Output {
     workspace.run(&Stage::args(&[]))
 }
 

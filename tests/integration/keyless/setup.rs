@@ -7,19 +7,35 @@ use crate::support::{MockVendors, REQUEST_TOKEN};
 const IMMUTABLE: &str = "repo:myorg@1001/eval-runner@2002:environment:run-evals";
 
 #[test]
-fn a_ping_exchanges_the_identity_in_the_runner() {
-    let vendors = MockVendors::start(&[]);
-    let (_github, workspace) = runner(&vendors, "anthropic");
-    let output = workspace.run(&["doctor", "--ping"]);
-    assert!(
-        output.stdout.contains("  ok         ping: answered in "),
-        "{}\n{}",
-        output.stdout,
-        output.stderr
-    );
-    assert_eq!((vendors.counter("exchanges"), vendors.counter("ok")), (1, 1));
-    for secret in vendors.secrets() {
-        assert!(!(output.stdout.clone() + &output.stderr).contains(&secret));
+fn a_ping_exchanges_the_identity_in_the_runner_and_shows_it() {
+    for (vendor, said, audience) in [
+        ("openai", "OpenAI", "https://api.openai.com/v1"),
+        ("anthropic", "Anthropic", "https://api.anthropic.com"),
+        ("azure", "Microsoft Entra", "api://AzureADTokenExchange"),
+        ("bedrock", "AWS", "sts.amazonaws.com"),
+        (
+            "vertex",
+            "Google Cloud",
+            "https://iam.googleapis.com/projects/123/locations/global/workloadIdentityPools/github/providers/runner",
+        ),
+    ] {
+        let vendors = MockVendors::start(&["--token-life", "200"]);
+        let (_github, workspace) = runner(&vendors, vendor);
+        let output = workspace.run(&["doctor", "--ping"]);
+        let printed = output.stdout.clone() + &output.stderr;
+        assert!(output.stdout.contains("  ok         ping: answered in "), "{printed}");
+        let identity = format!(
+            "{said} accepts the job: subject `{IMMUTABLE}`, audience `{audience}`, environment `run-evals`, repository_id `2002`, \
+             job_workflow_ref `myorg/eval-runner/.github/workflows/run-evals.yml@refs/heads/main`; its token lives "
+        );
+        assert!(output.stdout.contains(&identity), "{printed}");
+        let life = output.stdout.split(&identity).nth(1).and_then(|rest| rest.split(' ').next());
+        let life: u64 = life.and_then(|seconds| seconds.parse().ok()).unwrap();
+        assert!((195..=200).contains(&life), "{life}");
+        assert_eq!((vendors.counter("exchanges"), vendors.counter("ok")), (1, 1));
+        for secret in vendors.secrets() {
+            assert!(!printed.contains(&secret));
+        }
     }
 }
 
@@ -36,6 +52,34 @@ fn a_refused_ping_shows_the_exact_subject_to_configure() {
         assert!(said.contains(&format!("subject `{IMMUTABLE}`")), "{vendor}: {said}");
         assert!(said.contains("audience `"), "{vendor}: {said}");
         assert_eq!((vendors.counter("exchanges"), vendors.counter("calls")), (1, 0), "{vendor}");
+    }
+}
+
+/// Each refusal is one sentence with what to change, and the ping never shows a token.
+#[test]
+fn a_ping_explains_every_refusal() {
+    let reusable = "job_workflow_ref=agentv/run-evals/.github/workflows/runner-keyless.yml@refs/tags/v1";
+    for (vendor, options, told) in [
+        ("azure", &["--no-role"][..], "needs the role `Cognitive Services OpenAI User`"),
+        ("vertex", &["--no-role"], "needs the role `roles/aiplatform.user`"),
+        ("bedrock", &["--no-role"], "needs the permission `bedrock:InvokeModel`"),
+        ("openai", &["--no-role"], "the service account needs the permission to use this model"),
+        ("anthropic", &["--no-role"], "the service account needs the permission to use this model"),
+        ("azure", &["--stale", "99"], "had expired when it arrived"),
+        ("bedrock", &["--stale", "99"], "had expired when it arrived"),
+        ("openai", &["--claim", reusable], "runner-keyless.yml@refs/tags/v1`"),
+        ("anthropic", &["--same-jwt", "--revoke-at", "1"], "each is valid once"),
+        ("bedrock", &["--clock-ahead", "900"], "15 minutes behind AWS"),
+    ] {
+        let options = [options, &["--echo-secrets"]].concat();
+        let vendors = MockVendors::start(&options);
+        let (_github, workspace) = runner(&vendors, vendor);
+        let output = workspace.run(&["doctor", "--ping"]).expect(3);
+        let said = output.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains("error ping: ") && said.contains(told), "{vendor} {options:?}: {said}");
+        for secret in vendors.secrets() {
+            assert!(!(output.stdout.clone() + &output.stderr).contains(&secret), "{vendor}");
+        }
     }
 }
 
@@ -74,7 +118,8 @@ fn mistakes_in_a_target_are_named_before_any_request() {
         both.contains("`auth` and `api_key` exclude each other") && both.contains("targets.yaml:"),
         "{both}"
     );
-    for host in ["models.github.ai/inference", "models.inference.ai.azure.com"] {
+    for host in ["models.github.ai/inference", "MODELS.GITHUB.AI./inference", "models.inference.ai.azure.com"]
+    {
         let lines = format!(
             "provider: openai-compatible\nmodel: m\nbase_url: https://{host}\napi_key: ${{{{ KEY }}}}"
         );

@@ -1,6 +1,7 @@
 //! Targets without a static key, and the keys of the clouds.
 
 use super::*;
+use crate::config::Policy;
 use crate::model::{Auth, Exchange, Federation};
 
 const OPENAI: &str = "provider: openai\nmodel: m\nauth: { github_oidc: { identity_provider_id: idp_1, service_account_id: sa_1 } }";
@@ -200,6 +201,149 @@ fn only_a_runner_repository_sends_the_identity_elsewhere() {
     let (file, _) = load(&at("http://127.0.0.1:9/token")).unwrap();
     file.resolve("t", &job()).unwrap();
     assert!(refused(&at("http://login.example/token")).contains("expected an `https://` URL"));
+}
+
+/// Whether a target with these lines can be used in a job, by the owner of a checkout that is no runner repository.
+fn is_accepted(lines: &str) -> bool {
+    load(&one(lines)).is_ok_and(|(file, _)| file.resolve("t", &job()).is_ok())
+}
+
+#[test]
+fn what_becomes_part_of_an_address_cannot_change_it() {
+    const AZURE: &str = "provider: azure\nmodel: m\nresource: r\nauth: { github_oidc: { tenant_id: 'VALUE', client_id: c-1 } }";
+    const AWS: &str =
+        "provider: bedrock\nmodel: m\nregion: us-east-1\nauth: { github_oidc: { role_arn: 'VALUE' } }";
+    const REGION: &str = "provider: bedrock\nmodel: m\nregion: 'VALUE'\nauth: { github_oidc: { role_arn: 'arn:aws:iam::123456789012:role/r' } }";
+    const GCP: &str = "provider: vertex\nmodel: m\nproject: p\nauth: { github_oidc: { workload_identity_provider: 'VALUE' } }";
+    const PROJECT: &str = "provider: vertex\nmodel: m\nproject: 'VALUE'\nauth: { github_oidc: { workload_identity_provider: projects/1/locations/global/workloadIdentityPools/p/providers/x } }";
+    const ACCOUNT: &str = "provider: vertex\nmodel: m\nproject: p\nauth: { github_oidc: { workload_identity_provider: projects/1/locations/global/workloadIdentityPools/p/providers/x, service_account: 'VALUE' } }";
+    let pool = "projects/1/locations/global/workloadIdentityPools/p/providers";
+    for (lines, good, evil) in [
+        (
+            AZURE,
+            &["t-1", "contoso.onmicrosoft.com"][..],
+            &["..", ".", "a..b", "a/b", "a?b", "a#b", "a%2fb", "a@b", "a\\b"][..],
+        ),
+        (
+            AWS,
+            &["arn:aws:iam::123456789012:role/r", "arn:aws-us-gov:iam::123456789012:role/team/r+=,.@-_"],
+            &[
+                "arn:aws:iam::1:role/r",
+                "arn:aws:sts::123456789012:role/r",
+                "arn:evil:iam::123456789012:role/r",
+                "arn:aws:iam::123456789012:role/",
+                "arn:aws:iam::123456789012:user/r",
+                "arn:aws:iam::123456789012:role/a b",
+                "arn:awsX:iam::123456789012:role/r",
+            ],
+        ),
+        (REGION, &["us-east-1"], &["us-east-1.evil.example/", "a/b", "a?b", "a#b", "a@b", "a:1", "..", "A"]),
+        (
+            GCP,
+            &[&format!("{pool}/x")],
+            &[
+                &format!("{pool}/.."),
+                &format!("{pool}/x?a"),
+                &format!("{pool}/a b"),
+                &pool.replace("/1/", "/+1/"),
+                &format!("{}/x", pool.replace("/1/", "/+1/")),
+            ],
+        ),
+        (
+            PROJECT,
+            &["p", "my-project-1", "123456", "example.com:p"],
+            &["..", "a/b", "../../evil", "a?b", "a#b", "a%2fb", "a b", "a.b", "p:"],
+        ),
+        (ACCOUNT, &["a@p.iam.gserviceaccount.com"], &["a", "a@b/c", "a@b?c", "a@b#c", "a@b%2f", "a@b:c"]),
+    ] {
+        for value in good {
+            assert!(is_accepted(&lines.replace("VALUE", value)), "{value}");
+        }
+        for value in evil {
+            assert!(!is_accepted(&lines.replace("VALUE", value)), "{value}");
+        }
+    }
+}
+
+#[test]
+fn a_token_goes_to_the_host_of_its_own_vendor_alone() {
+    const OPENAI_AT: &str = "provider: openai\nmodel: m\nbase_url: 'VALUE'\nauth: { github_oidc: { identity_provider_id: idp_1, service_account_id: sa_1 } }";
+    const ANTHROPIC: &str = "provider: anthropic\nmodel: m\nbase_url: 'VALUE'\nauth: { github_oidc: { federation_rule_id: fdrl_1, organization_id: o, service_account_id: svac_1 } }";
+    const AZURE: &str = "provider: azure\nmodel: m\nbase_url: 'VALUE'\nauth: { github_oidc: { tenant_id: t-1, client_id: c-1 } }";
+    const AWS: &str = "provider: bedrock\nmodel: m\nregion: us-east-1\nbase_url: 'VALUE'\nauth: { github_oidc: { role_arn: 'arn:aws:iam::123456789012:role/r' } }";
+    const GCP: &str = "provider: vertex\nmodel: m\nproject: p\nregion: eu\nbase_url: 'VALUE'\nauth: { github_oidc: { workload_identity_provider: projects/1/locations/global/workloadIdentityPools/p/providers/x } }";
+    for (lines, good, evil) in [
+        (
+            OPENAI_AT,
+            &["https://api.openai.com/v1", "https://eu.api.openai.com/v1", "http://127.0.0.1:9/v1"][..],
+            &[
+                "https://evil.openai.azure.com/v1",
+                "https://evilapi.openai.com/v1",
+                "https://api.openai.com.evil.example/v1",
+                "http://api.openai.com/v1",
+                "https://api.openai.com:8443/v1",
+                "https://api.openai.com@evil.example/v1",
+            ][..],
+        ),
+        (
+            ANTHROPIC,
+            &["https://api.anthropic.com"],
+            &["https://eu.api.openai.com", "https://evil.api.anthropic.com"],
+        ),
+        (
+            AZURE,
+            &["https://r.openai.azure.com", "https://r.services.ai.azure.com"],
+            &["https://openai.azure.com.evil.example", "https://eu.api.openai.com"],
+        ),
+        (
+            AWS,
+            &["https://bedrock-runtime.us-east-1.amazonaws.com"],
+            &[
+                "https://bedrock-runtime.evil.s3.amazonaws.com",
+                "https://bedrock-runtime.eu-west-1.amazonaws.com",
+            ],
+        ),
+        (
+            GCP,
+            &["https://aiplatform.eu.rep.googleapis.com"],
+            &["https://evil-aiplatform.googleapis.com.evil.example", "https://storage.googleapis.com"],
+        ),
+    ] {
+        for value in good {
+            assert!(is_accepted(&lines.replace("VALUE", value)), "{value}");
+        }
+        for value in evil {
+            assert!(!is_accepted(&lines.replace("VALUE", value)), "{value}");
+        }
+    }
+}
+
+#[test]
+fn aliases_lead_to_the_authentication_of_their_end() {
+    let yaml = format!(
+        "targets:\n{}  - name: alias\n    use_target: ${{{{ CHOICE }}}}\n  - name: second\n    use_target: alias\n  - name: static\n    provider: openai\n    model: m\n    api_key: ${{{{ KEY }}}}\n",
+        one(OPENAI).strip_prefix("targets:\n").unwrap()
+    );
+    let (file, _) = load(&yaml).unwrap();
+    let policy = Policy::parse(Path::new(".run-evals.yml"), b"keyless: required\n".to_vec()).unwrap();
+    for (choice, is_keyless) in [("t", true), ("static", false)] {
+        let env = Env::from([
+            ("CHOICE", choice),
+            ("KEY", KEY),
+            ("GITHUB_ACTIONS", "true"),
+            ("ACTIONS_ID_TOKEN_REQUEST_URL", "https://token.example/?api-version=2.0"),
+            ("ACTIONS_ID_TOKEN_REQUEST_TOKEN", KEY),
+        ]);
+        let Target::Runner(target) = file.resolve("second", &env).unwrap() else { panic!("a remote target") };
+        assert_eq!(policy.check_batch("second", &target, 1).is_ok(), is_keyless, "{choice}");
+    }
+    // An alias has no key of its own, and no `auth`.
+    for line in
+        ["auth: { github_oidc: { identity_provider_id: i, service_account_id: s } }", "api_key: ${{ KEY }}"]
+    {
+        let mixed = yaml.replace("use_target: alias", &format!("use_target: alias\n    {line}"));
+        assert!(load(&mixed).is_err(), "{line}");
+    }
 }
 
 #[test]

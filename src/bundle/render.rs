@@ -100,7 +100,7 @@ impl Verified {
         let (files, sha256) = (self.manifest.files.len(), &self.sha256);
         let mut text = format!("{} is valid: {files} files, manifest {sha256}\n", path.display());
         if !self.beside.is_empty() {
-            text.push_str("\nnot part of the bundleand not checked:\n");
+            text.push_str("\nnot part of the bundle and not checked:\n");
         }
         for name in &self.beside {
             let _ = writeln!(text, "  {}: {}", printable(name), what_is_beside(name));

@@ -221,7 +221,7 @@ fn a_changed_suite_needs_a_new_batch() {
     let scene = Scene::new(FINE);
     scene.batch(0);
     scene.workspace().write("evals/s.eval.yaml", format!("{FINE}  - {{ id: new, input: x, criteria: y }}\n"));
-    assert!(scene.failure("a", 3).contains("without a batch before"));
+    assert!(scene.failure("a", 3).contains("without a batch: it makes none"));
     assert_eq!(scene.batch(0).1.len(), 4);
     assert_eq!(scene.stage.starts(), 2);
 }

@@ -72,7 +72,7 @@ fn a_link_in_place_of_the_ignore_file_is_rejected() {
     let checkout = Checkout::new();
     checkout.link(".run-evals/.gitignore", "written");
     insta::assert_snapshot!(checkout.refused(&DISPATCH), @r"
-    error: `.run-evals/.gitignore` is a link to `OUTSIDE/written`, expected a file: nothing was written
+    error: `.run-evals/.gitignore` is a link to `OUTSIDE/written`, expected a file: nothing is written there
 
     hint: it may have come with the checkout: look at it, then remove it with `rm '.run-evals/.gitignore'`
     ");

@@ -130,9 +130,9 @@ fn packages_of_the_repository_travel_with_what_they_depend_on() {
     evals/package.json:6 "evals/node_modules"
     -:null "packages/a/node_modules"
     packages/a/package.json:1 "packages/a/node_modules"
+    packages/a/package.json:1 "the entry files of the package `b`"
     evals/package.json:6 "the package `far`"
     evals/package.json:5 "the package `gone`"
-    packages/a/package.json:1 "the entry files of the package `b`"
     "#);
     let (_, rest) = output.stderr.split_once("warning: the package `far`").unwrap();
     assert_snapshot!(rest.split("warning:").next().unwrap().trim(), @r#"

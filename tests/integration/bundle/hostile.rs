@@ -545,7 +545,7 @@ fn long_paths_are_rejected_without_being_followed() {
     }
     assert_snapshot!(told, @r"
     a/a/a/a/a/a/a/a/a…` is longer than 4096 bytes or 256 parts
-    `data/l` resolves to a path longer than 4096 bytes or 256 parts
+    ta/l` resolves to a path longer than 4096 bytes or 256 parts
     ");
 }
 

@@ -151,7 +151,7 @@ fn a_dead_grader_blocks_the_entry_and_answers_are_not_paid_again() {
     );
     let order = ["--replicates", "1", "--batch-id", "dead", "--output", "out"];
     let output = stage.evaluate(&order).expect(1);
-    assert!(output.stderr.contains("the prose of `meadow/quill-large` is not graded"), "{}", output.stderr);
+    assert!(output.stderr.contains("the prose of `meadow/quill-large` was not graded"), "{}", output.stderr);
     assert_eq!(dead.counter("ok"), CASES * 3);
     // The grader is back: only its calls are missing.
     let healthy = gateway(&stage, fair);

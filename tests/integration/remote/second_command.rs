@@ -20,7 +20,7 @@ fn a_run_that_is_not_visible_yet_is_not_started_again() {
     stage.github.fault(What::RunInvisible { seconds: 4.0 });
     stage.dispatch(&["--no-wait"]).expect(0);
     let second = stage.dispatch(&[]).expect(0);
-    assert!(second.stderr.contains("is running already"), "{}", second.stderr);
+    assert!(second.stderr.contains("is already running"), "{}", second.stderr);
     assert_eq!((stage.github.runs().len(), stage.starts()), (1, 1));
     stage.all_answered(REQUESTS);
 }

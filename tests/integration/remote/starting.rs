@@ -189,7 +189,7 @@ fn two_dispatchers_of_one_batch_start_one_run() {
     let mut first = stage.spawn(&[]);
     stage.github.until(|runs| !runs.is_empty());
     let second = stage.workspace.run(&Stage::args_to("out2", &[])).expect(0);
-    assert!(second.stderr.contains("is running already"), "{}", second.stderr);
+    assert!(second.stderr.contains("is already running"), "{}", second.stderr);
     assert!(first.wait().unwrap().success());
     assert_eq!(stage.starts(), 1);
     stage.all_answered(REQUESTS);
@@ -204,7 +204,7 @@ fn a_dispatcher_on_another_machine_attaches_to_the_run() {
     stage.github.until(|runs| !runs.is_empty());
     let other = stage.workspace.run(&Stage::args_to("out2", &["--exchange", "other.git"])).expect(0);
     assert!(first.wait().unwrap().success(), "{}", other.stderr);
-    assert!(other.stderr.contains("is running already"), "{}", other.stderr);
+    assert!(other.stderr.contains("is already running"), "{}", other.stderr);
     assert_eq!(stage.github.runs().len(), 1);
     stage.all_answered(REQUESTS);
     stage.paid_once(REQUESTS);

@@ -74,7 +74,7 @@ fn a_long_comment_is_truncated_to_githubs_limit() {
     scene.comment("now");
     let body = &scene.github.comments()[0].body;
     assert!((50_000..65_536).contains(&body.len()), "{}", body.len());
-    assert!(body.contains("more tests that did not pass are left out here"), "{body}");
+    assert!(body.contains("more tests that did not pass are left out"), "{body}");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! along the files that it finds (`files`, `ignore`, `included`) and rewrites the references to them in the `tree`. `command` and
 //! `needs` tell what a command runs and what that needs. `variables` are what the bundle still refers to. `emit` writes the
 //! trees, `write` puts everything in place, `manifest` says what it is, `verify` checks it, `pack` makes it one file, and `upload_artifact` an artifact of the workflow run.
-//! `open` reads bundles where a suite is expected, `verify_run` compares the scores of a suite and its bundle, `render` has the output of the command.
+//! `find` lists the suites that a command names, `open` reads bundles where a suite is expected, `verify_run` compares the scores of a suite and its bundle, `render` has the output of the command.
 
 mod agentv;
 mod assertions;
@@ -13,6 +13,7 @@ mod command;
 mod compiler;
 mod emit;
 mod files;
+mod find;
 mod git_call;
 mod git_text;
 mod ignore;
@@ -45,6 +46,7 @@ use std::time::UNIX_EPOCH;
 use anyhow::Context as _;
 use jiff::Timestamp;
 
+pub use self::find::find_suites;
 pub use self::manifest::{Manifest, Provenance};
 pub use self::open::{Opened, UnpackedArchive, open, verify_digest};
 pub use self::pack::pack;

@@ -85,8 +85,18 @@ pub struct ReportArgs {
 impl ReportArgs {
     /// Whether a report is written or published somewhere.
     pub(in crate::cli) fn is_published(&self) -> bool {
-        let files = [&self.html, &self.junit, &self.markdown, &self.json, &self.agentv_run];
-        self.pr_comment || files.iter().any(|file| file.is_some())
+        self.pr_comment || self.files().iter().any(|(.., file)| file.is_some())
+    }
+
+    /// Each option that names a file of one run, and what its value is called.
+    pub(in crate::cli) fn files(&self) -> [(&'static str, &'static str, &Option<PathBuf>); 5] {
+        [
+            ("--html", "FILE", &self.html),
+            ("--junit", "FILE", &self.junit),
+            ("--markdown", "FILE", &self.markdown),
+            ("--json", "FILE", &self.json),
+            ("--agentv-run", "DIR", &self.agentv_run),
+        ]
     }
 
     /// What the report is asked for.

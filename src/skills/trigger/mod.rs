@@ -2,7 +2,7 @@
 //!
 //! `range` is the commits that are looked at, `bumps` the components whose version rose in them; both read GitHub's REST API and
 //! clone nothing. `service` speaks to the service at its `address`, and `hints` is the way out where that fails. `request` asks it for
-//! evaluations, once each; `sweep` finds what is missing and waits for its turn. `render` makes what people and programs read of it,
+//! evaluations, once each; `outcome` is what becomes of one; `sweep` finds what is missing and waits for its turn. `render` makes what people and programs read of it,
 //! `event` the push that a trigger looks at. `library` names the repository of the skills.
 
 mod address;
@@ -10,6 +10,7 @@ mod bumps;
 mod event;
 mod hints;
 mod library;
+mod outcome;
 mod range;
 mod render;
 mod request;
@@ -19,8 +20,9 @@ mod sweep;
 pub use bumps::find_bumps;
 pub use event::Push;
 pub use library::{library_url, repository};
+pub use outcome::Outcome;
 pub use range::pushed;
 pub use render::{TriggerReport, render_json, render_markdown, render_text};
-pub use request::{Attempt, Outcome, request};
+pub use request::{Attempt, request};
 pub use service::{Order, Service, ServiceOptions};
 pub use sweep::{Patrol, sweep};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::parse_url;
 use super::hints::{UNREACHABLE, hint};
+use super::outcome::{CurrentJob, Outcome};
 use crate::model::{Exit, Failure, Replicates, Secret, ShaPrefix, SkillName, printable};
 use crate::util::error::innermost;
 use crate::util::redact::Redactor;
@@ -56,44 +57,6 @@ pub struct Order {
     /// At which commit; without it, at the newest of the default branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_sha: Option<ShaPrefix>,
-}
-
-/// What the service says to an order.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServiceResponse {
-    /// It does it.
-    Accepted {
-        /// What it calls it.
-        job_id: String,
-    },
-    /// It does something else now.
-    Busy(Option<CurrentJob>),
-    /// It will not.
-    Refused {
-        /// The status of its answer.
-        status: u16,
-        /// Why, in its own words.
-        reason: String,
-        /// How to fix it, in its own words.
-        hint: Option<String>,
-    },
-    /// Nobody knows: no answer came.
-    Nothing {
-        /// What went wrong.
-        cause: String,
-        /// Whether the service may have seen the order.
-        sent: bool,
-    },
-}
-
-/// What a busy service does.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CurrentJob {
-    /// The skill.
-    pub skill: String,
-    /// Since when.
-    #[serde(default)]
-    pub started_at: Option<String>,
 }
 
 /// A job of the service.
@@ -170,7 +133,7 @@ impl Service {
     }
 
     /// Asks for an evaluation, once.
-    pub async fn evaluate(&self, order: &Order) -> ServiceResponse {
+    pub async fn evaluate(&self, order: &Order) -> Outcome {
         let body = serde_json::to_vec(order).unwrap_or_default();
         match self.ask(Method::POST, "evaluate", Some(body), LARGEST_ANSWER).await {
             Err(answer) => answer,
@@ -180,10 +143,10 @@ impl Service {
                     job_id: String,
                 }
                 if let Ok(Accepted { job_id }) = serde_json::from_slice::<Accepted>(&body) {
-                    ServiceResponse::Accepted { job_id: self.shown(&job_id) }
+                    Outcome::Fired { job_id: self.shown(&job_id) }
                 } else {
                     let reason = "the response names no job".to_owned();
-                    ServiceResponse::Refused { status: 202, reason, hint: None }
+                    Outcome::Refused { status: 202, reason, hint: None }
                 }
             }
             Ok((409, body)) => {
@@ -193,14 +156,14 @@ impl Service {
                     current_job: Option<CurrentJob>,
                 }
                 let current = serde_json::from_slice::<Busy>(&body).ok().and_then(|busy| busy.current_job);
-                ServiceResponse::Busy(current.map(|job| CurrentJob {
+                Outcome::Busy(current.map(|job| CurrentJob {
                     skill: self.shown(&job.skill),
                     started_at: job.started_at.map(|time| self.shown(&time)),
                 }))
             }
             Ok((status, body)) => {
                 let (reason, hint) = self.reason(&body);
-                ServiceResponse::Refused { status, reason, hint }
+                Outcome::Refused { status, reason, hint }
             }
         }
     }
@@ -232,7 +195,7 @@ impl Service {
                     None => failure,
                 })
             }
-            Err(ServiceResponse::Nothing { cause, .. }) => Err(failed(cause).hint(UNREACHABLE)),
+            Err(Outcome::Silence { cause, .. }) => Err(failed(cause).hint(UNREACHABLE)),
             Err(_) => Err(failed("no answer".to_owned())),
         }
     }
@@ -254,7 +217,7 @@ impl Service {
         route: &str,
         body: Option<Vec<u8>>,
         most: usize,
-    ) -> Result<(u16, Vec<u8>), ServiceResponse> {
+    ) -> Result<(u16, Vec<u8>), Outcome> {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push(route);
@@ -275,7 +238,7 @@ impl Service {
                 (true, false) => "no connection in time".to_owned(),
                 _ => printable(&innermost(&error)),
             };
-            ServiceResponse::Nothing { cause, sent }
+            Outcome::Silence { cause, sent }
         };
         let mut answer = request.send().await.map_err(nothing)?;
         let status = answer.status().as_u16();
@@ -283,7 +246,7 @@ impl Service {
         while let Some(chunk) = answer.chunk().await.map_err(nothing)? {
             if whole.len() + chunk.len() > most {
                 let cause = format!("the answer is larger than {} KiB", most >> 10);
-                return Err(ServiceResponse::Nothing { cause, sent: true });
+                return Err(Outcome::Silence { cause, sent: true });
             }
             whole.extend_from_slice(&chunk);
         }

@@ -43,11 +43,6 @@ impl Strangers {
         self.first.get_or_insert_with(place);
     }
 
-    /// How many.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
     /// What a user reads of them.
     pub fn warning(&self, id: &BatchId) -> Option<String> {
         let first = self.first.as_ref()?;

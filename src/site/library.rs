@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::board::{Beside, Board};
+use super::board::{Board, EntryExtras};
 use crate::git::commit_times;
 use crate::leaderboard::{Entry, Leaderboard, details_path, entry_digest, read_details};
 use crate::model::Failure;
@@ -42,7 +42,7 @@ impl Library {
 
     /// Adds what the checkout at `root` has about these entries.
     pub fn beside(board: Leaderboard, root: &Path, title: &str) -> Self {
-        let mut beside = Beside { times: times(&board, root), ..Beside::default() };
+        let mut beside = EntryExtras { times: times(&board, root), ..EntryExtras::default() };
         let mut warnings = Vec::new();
         for entry in board.entries() {
             let digest = entry_digest(entry);

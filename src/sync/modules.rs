@@ -74,9 +74,9 @@ impl Modules {
 
 /// The new files of the user's in submodules, which git would write over where they are ignored.
 #[derive(Debug)]
-pub(super) struct Others(Vec<(PathBuf, u64)>);
+pub(super) struct UntrackedFiles(Vec<(PathBuf, u64)>);
 
-impl Others {
+impl UntrackedFiles {
     /// Looks at them; with the submodules' configuration being ours.
     pub(super) fn list(place: &IsolatedRepo) -> anyhow::Result<Self> {
         let mut found = Vec::new();

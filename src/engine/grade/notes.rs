@@ -7,26 +7,26 @@ use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use crate::scoring::Given;
+use crate::scoring::GraderReply;
 
 /// What is known of a row, by the place of the grader that asked.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Note {
     /// What came back.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) given: BTreeMap<String, Given>,
+    pub(super) given: BTreeMap<String, GraderReply>,
     /// What models were asked in the last pass: the place, and the target that the grader names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) asked: Vec<(String, Option<String>)>,
 }
 
 /// The notes of the pass before.
-pub(super) struct Earlier {
+pub(super) struct PreviousNotes {
     lines: Option<BufReader<File>>,
     line: String,
 }
 
-impl Earlier {
+impl PreviousNotes {
     /// Reads notes from their beginning; without any, nothing is known of any row.
     pub(super) fn open(file: Option<File>) -> Self {
         Self { lines: file.map(|file| BufReader::with_capacity(1 << 16, file)), line: String::new() }

@@ -48,7 +48,7 @@ pub struct ActionsRun {
 
 /// A batch where the runner will look for it.
 #[derive(Debug)]
-pub(super) struct Brought {
+pub(super) struct HandoverResult {
     pub(super) handover: Handover,
     /// Whether a branch was made for it.
     pub(super) is_new_branch: bool,
@@ -94,7 +94,7 @@ impl Dispatcher {
         remote: Remote,
         id: &BatchId,
         digest: Digest,
-    ) -> anyhow::Result<Brought> {
+    ) -> anyhow::Result<HandoverResult> {
         let batch = id.clone();
         let mut is_new_branch = false;
         let handover = match choice {
@@ -129,7 +129,7 @@ impl Dispatcher {
                 Handover::Artifact { repo: actions.repo.clone(), run_id: actions.run_id, name }
             }
         };
-        Ok(Brought { handover, is_new_branch })
+        Ok(HandoverResult { handover, is_new_branch })
     }
 }
 

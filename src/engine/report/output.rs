@@ -21,14 +21,14 @@ use crate::util::own_dir;
 pub struct Output {
     /// Dropped first: it may lie in a directory that is taken away again.
     replay: Option<ReplayFile>,
-    to: To,
+    to: Destination,
     /// The suite that the statement names.
     suite: Option<PathBuf>,
 }
 
 /// A directory with `responses.jsonl`, `scores.jsonl` and `summary.json`, or stdout with the responses alone.
 #[derive(Debug)]
-enum To {
+enum Destination {
     /// The responses are the data; there is no summary but the exit code.
     Stdout,
     /// The responses are written under a name of their own and renamed when they are whole.
@@ -67,7 +67,7 @@ impl Drop for OutputDir {
 impl Output {
     /// A directory, or stdout without one.
     pub fn open(dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let Some(path) = dir else { return Ok(Self { to: To::Stdout, replay: None, suite: None }) };
+        let Some(path) = dir else { return Ok(Self { to: Destination::Stdout, replay: None, suite: None }) };
         own_dir::check(&path)?;
         let is_new = !path.exists();
         if !is_new && !path.is_dir() {
@@ -81,7 +81,7 @@ impl Output {
         let dir = OutputDir { path, is_new };
         let responses = temporary_file(&dir.path)?;
         Ok(Self {
-            to: To::Directory { responses, asked: Vec::new(), scores: Scores::default(), dir },
+            to: Destination::Directory { responses, asked: Vec::new(), scores: Scores::default(), dir },
             replay: None,
             suite: None,
         })
@@ -111,7 +111,7 @@ impl Output {
         name: &'static str,
         write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        if let To::Directory { asked, dir, .. } = &mut self.to {
+        if let Destination::Directory { asked, dir, .. } = &mut self.to {
             let mut file = std::io::BufWriter::with_capacity(1 << 16, temporary_file(&dir.path)?);
             write(&mut file)?;
             asked.push((name, file.into_inner().context("cannot write what is asked")?));
@@ -122,22 +122,22 @@ impl Output {
     /// The directory, if it is one.
     pub fn dir(&self) -> Option<&Path> {
         match &self.to {
-            To::Stdout => None,
-            To::Directory { dir, .. } => Some(&dir.path),
+            Destination::Stdout => None,
+            Destination::Directory { dir, .. } => Some(&dir.path),
         }
     }
 
     /// The file with the responses so far.
     pub fn responses_path(&self) -> Option<PathBuf> {
         match &self.to {
-            To::Stdout => None,
-            To::Directory { responses, .. } => Some(responses.path().to_path_buf()),
+            Destination::Stdout => None,
+            Destination::Directory { responses, .. } => Some(responses.path().to_path_buf()),
         }
     }
 
     /// Where the scores of a target go.
     pub fn begin_scores(&mut self) -> anyhow::Result<&mut dyn Write> {
-        let To::Directory { scores, dir, .. } = &mut self.to else {
+        let Destination::Directory { scores, dir, .. } = &mut self.to else {
             anyhow::bail!("there is nowhere to put scores")
         };
         if scores.file.is_none() {
@@ -151,7 +151,7 @@ impl Output {
 
     /// Takes back the scores of a target that are not all there.
     pub fn forget_scores(&mut self) -> anyhow::Result<()> {
-        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+        if let Destination::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
             file.as_file().set_len(*kept).context("cannot write the scores")?;
             file.as_file().seek(SeekFrom::Start(*kept)).context("cannot write the scores")?;
         }
@@ -160,7 +160,7 @@ impl Output {
 
     /// The scores of a target are all there.
     pub fn keep_scores(&mut self) -> anyhow::Result<()> {
-        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+        if let Destination::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
             *kept = file.as_file().metadata().context("cannot write the scores")?.len();
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Output {
 
     /// Takes back all scores.
     pub fn drop_scores(&mut self) {
-        if let To::Directory { scores, .. } = &mut self.to {
+        if let Destination::Directory { scores, .. } = &mut self.to {
             *scores = Scores::default();
         }
     }
@@ -178,7 +178,7 @@ impl Output {
         if let Some(replay) = self.replay {
             replay.finish(observer)?;
         }
-        let To::Directory { responses, asked, scores, dir } = self.to else { return Ok(()) };
+        let Destination::Directory { responses, asked, scores, dir } = self.to else { return Ok(()) };
         for (name, file) in asked {
             put_in_place(file, &dir.path.join(name))?;
         }
@@ -214,7 +214,7 @@ impl Write for Output {
     }
 }
 
-impl Write for To {
+impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             // The responses are in the exchange, even if nothing reads them here.

@@ -14,7 +14,7 @@ use super::job::{Job, JobId, JobState};
 use super::journal::Journal;
 use super::progress::{JobProgress, sum_to_json};
 use crate::model::{Exit, Failure};
-use crate::skills::evaluate::{self, Kept, Order, RunProgress};
+use crate::skills::evaluate::{self, KeptEvaluation, Order, RunProgress};
 use crate::util::durable;
 
 /// A journal with more lines than this many times its jobs is written anew.
@@ -279,7 +279,7 @@ impl Inner {
 }
 
 /// A job that the journal has lost. One that had its entries may have been published: it is not resumed by itself.
-fn found(id: JobId, evaluation: Kept, now: Timestamp) -> Job {
+fn found(id: JobId, evaluation: KeptEvaluation, now: Timestamp) -> Job {
     let started_at = id.second().unwrap_or(Timestamp::UNIX_EPOCH);
     let state = if evaluation.has_entries {
         JobState::Failed { reason: "what became of it was lost; what was answered is kept".to_owned() }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -39,6 +40,28 @@ pub(crate) struct Asked {
     pub(crate) accept: String,
     /// The body.
     pub(crate) body: Bytes,
+}
+
+/// A request, as handlers take it.
+pub(crate) struct Call {
+    pub(crate) world: Arc<World>,
+    pub(crate) asked: Asked,
+}
+
+/// The path of a route below a repository.
+pub(crate) type InRepo = Path<(String, String)>;
+/// The same with a name.
+pub(crate) type Named = Path<(String, String, String)>;
+/// The same with a number.
+pub(crate) type Numbered = Path<(String, String, u64)>;
+
+impl FromRequestParts<Arc<World>> for Call {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, world: &Arc<World>) -> Result<Self, Refused> {
+        let asked = parts.extensions.get().cloned().ok_or_else(Refused::not_found)?;
+        Ok(Self { world: Arc::clone(world), asked })
+    }
 }
 
 /// Serves one request to the API.
@@ -247,4 +270,19 @@ pub(crate) fn json_body(asked: &Asked) -> Result<Value, Refused> {
         return Ok(Value::Null);
     }
     serde_json::from_slice(&asked.body).map_err(|_| Refused::new(400, "Problems parsing JSON"))
+}
+
+/// GitHub's limit for texts.
+const LONGEST_TEXT: usize = 65_536;
+
+/// A text in the body.
+pub(crate) fn text(asked: &Asked, field: &str) -> Result<String, Refused> {
+    let text = json_body(asked)?[field].as_str().unwrap_or_default().to_owned();
+    if text.chars().count() > LONGEST_TEXT {
+        return Err(Refused::new(
+            422,
+            format!("Validation Failed: {field} is too long (maximum is 65536 characters)"),
+        ));
+    }
+    Ok(text)
 }

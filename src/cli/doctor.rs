@@ -18,7 +18,7 @@ pub(super) async fn doctor(args: DoctorArgs, display: &Display) -> anyhow::Resul
         github: args.github.access(),
         misunderstood,
     };
-    let report = check_targets(&options, &cwd, display.observer()).await?;
+    let report = Box::pin(check_targets(&options, &cwd, display.observer())).await?;
     args.format.print(&report, || report.to_string())?;
     Ok(match report.worst() {
         Status::Unusable => Exit::Config,

@@ -64,8 +64,8 @@ fn check(args: &EvalArgs) -> Result<(), Failure> {
             named("compare each run: `run-evals report RUN --baseline BASELINE`"),
         ),
     ];
-    one_run.extend(report.files().map(|(option, value, file)| {
-        (option, file.is_some(), format!("write it for each run: `run-evals report RUN {option} {value}`"))
+    one_run.extend(report.files().map(|(option, value, is_set)| {
+        (option, is_set, format!("write it for each run: `run-evals report RUN {option} {value}`"))
     }));
     one_run.extend([
         ("--budget-usd", limits.budget_usd.is_some(), named("set `execution.budget_usd` in each suite")),

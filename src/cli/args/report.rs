@@ -85,17 +85,17 @@ pub struct ReportArgs {
 impl ReportArgs {
     /// Whether a report is written or published somewhere.
     pub(in crate::cli) fn is_published(&self) -> bool {
-        self.pr_comment || self.files().iter().any(|(.., file)| file.is_some())
+        self.pr_comment || self.files().iter().any(|(.., is_set)| *is_set)
     }
 
-    /// Each option that names a file of one run, and what its value is called.
-    pub(in crate::cli) fn files(&self) -> [(&'static str, &'static str, &Option<PathBuf>); 5] {
+    /// Each option that names a file of one run, what its value is called, and whether it is set.
+    pub(in crate::cli) fn files(&self) -> [(&'static str, &'static str, bool); 5] {
         [
-            ("--html", "FILE", &self.html),
-            ("--junit", "FILE", &self.junit),
-            ("--markdown", "FILE", &self.markdown),
-            ("--json", "FILE", &self.json),
-            ("--agentv-run", "DIR", &self.agentv_run),
+            ("--html", "FILE", self.html.is_some()),
+            ("--junit", "FILE", self.junit.is_some()),
+            ("--markdown", "FILE", self.markdown.is_some()),
+            ("--json", "FILE", self.json.is_some()),
+            ("--agentv-run", "DIR", self.agentv_run.is_some()),
         ]
     }
 

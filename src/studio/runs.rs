@@ -18,7 +18,7 @@ use super::session::Session;
 use super::trend::Trend;
 use crate::model::{Failure, Verdict};
 use crate::report::{Results, html_policy, render_html};
-use crate::scoring::{Against, Gate, assess, compare as compare_trials, judge};
+use crate::scoring::{ComparisonOptions, Gate, assess, compare as compare_trials, judge};
 
 /// The most reports rendered at once: each reads a whole directory.
 static MAKING: Semaphore = Semaphore::const_new(2);
@@ -328,7 +328,8 @@ pub(super) async fn report(
 fn render(results: &Results, earlier: Option<&Results>) -> String {
     let mut evaluation = assess(results.suite.clone(), &results.trials);
     if let Some(earlier) = earlier {
-        let against = Against { baseline: &earlier.shown, target: None, is_own: false, alpha: ALPHA };
+        let against =
+            ComparisonOptions { baseline: &earlier.shown, target: None, is_own: false, alpha: ALPHA };
         compare_trials(&mut evaluation, &results.trials, &earlier.trials, against);
     }
     let gate = Gate {

@@ -124,7 +124,7 @@ fn redirect(response: &Response, url: &Url, setting: &str) -> Refusal {
         ..Refusal::new(
             ErrorKind::BadResponse,
             Retry::No,
-            format!("{message}: redirects are not followed, correct `{setting}`"),
+            format!("{message}: redirects are not followed; fix `{setting}`"),
         )
     }
 }

@@ -121,7 +121,7 @@ async fn ask(client: &Client, url: &Url, endpoint: &Endpoint) -> Result<Vec<List
     let answer = http::post(client, request).await.map_err(refused)?;
     let passing = matches!(answer.status, 408 | 425 | 429) || answer.status >= 500;
     if !(200..300).contains(&answer.status) {
-        return Err((format!("it answered {}{}", answer.status, words(&answer.body)), passing));
+        return Err((format!("it returned {}{}", answer.status, words(&answer.body)), passing));
     }
     serde_json::from_slice::<List>(&answer.body)
         .map(|list| list.data)

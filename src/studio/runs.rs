@@ -133,7 +133,7 @@ fn show_list(
     let trend = match (filter.suite.is_empty(), &suites[..]) {
         (false, _) => Trend::of(&filter.suite, &of_suite),
         // One suite needs no choice.
-        (true, [(only, _)]) => Trend::of(*only, &of_suite),
+        (true, [(only, _)]) => Trend::of(only, &of_suite),
         (true, _) => None,
     };
     let runs: Vec<&Run> = of_suite.into_iter().filter(|run| filter.has(run)).collect();
@@ -173,7 +173,7 @@ impl RunsQuery {
     fn rest(&self) -> String {
         let fields = [("suite", &self.suite), ("q", &self.q), ("result", &self.result)];
         let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        given.map(|(name, value)| format!("&{name}={}", in_url(value))).collect()
+        given.fold(String::new(), |text, (name, value)| text + &format!("&{name}={}", in_url(value)))
     }
 }
 

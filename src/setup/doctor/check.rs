@@ -84,7 +84,7 @@ struct Github<'a> {
     answers: HashMap<String, Vec<Finding>>,
 }
 
-impl<'a> Github<'a> {
+impl Github<'_> {
     async fn ask(&mut self, target: &RemoteTarget) -> anyhow::Result<Vec<Finding>> {
         if self.options.offline {
             return Ok(vec![Finding::new(Level::Note, "GitHub was not checked (`--offline`)")]);

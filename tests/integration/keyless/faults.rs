@@ -120,7 +120,7 @@ fn a_hostile_answer_of_an_exchange_is_an_error() {
         (["--exchange-answer", &token(good, "0")], "a token that has already expired"),
         (["--exchange-answer", &token(good, "-300")], "a token that has already expired"),
         (["--exchange-answer", r#"{"access_token":{"a":1}}"#], "no token"),
-        (["--exchange-fault", "redirect:9"], "redirects are not followed, correct `token_url`"),
+        (["--exchange-fault", "redirect:9"], "redirects are not followed; fix `token_url`"),
         (["--exchange-fault", "huge:9"], "is larger than 1 MiB"),
     ] {
         let vendors = MockVendors::start(&options);

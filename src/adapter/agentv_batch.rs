@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use serde_json::json;
 
 use super::call::{no_answer, write_whole};
-use super::{BatchMemory, BatchState, Recalled, RunDir};
+use super::{BatchMemory, BatchState, RunDir, TestOutcome};
 use crate::config::normalized;
 use crate::console;
 use crate::engine::{ExecutionOptions, Observer, Plan, inputs};
@@ -200,7 +200,7 @@ fn test(memory: &BatchMemory, id: &str, suite: &Path, to: &Path) -> anyhow::Resu
     let suite = suite.display();
     let shown = printable(id);
     let (exit, line) = match memory.recall(id)? {
-        Recalled::Test(response, reason) => match (answer_line(id, &response), &response.error) {
+        TestOutcome::Test(response, reason) => match (answer_line(id, &response), &response.error) {
             (Some(answer), _) => {
                 write_whole(to, answer.as_bytes())?;
                 return Ok(Exit::Ok);
@@ -208,20 +208,20 @@ fn test(memory: &BatchMemory, id: &str, suite: &Path, to: &Path) -> anyhow::Resu
             (None, Some(error)) => (Exit::Incomplete, failure(error, reason.as_deref())),
             (None, None) => anyhow::bail!("the test `{shown}` has neither a response nor an error"),
         },
-        Recalled::NoBatch => (
+        TestOutcome::NoBatch => (
             Exit::Config,
             format!(
                 "AgentV requested the test `{shown}` without a batch: it makes none without `provider_batching: true`, and \
                  none for a suite with `trials`; {ADAPTER} is the command for those"
             ),
         ),
-        Recalled::Killed => (Exit::Incomplete, "the batch was killed before it was started".to_owned()),
-        Recalled::Without(BatchState::Started(collect)) => (
+        TestOutcome::Killed => (Exit::Incomplete, "the batch was killed before it was started".to_owned()),
+        TestOutcome::Without(BatchState::Started(collect)) => (
             Exit::Incomplete,
             format!("the batch was killed before its results arrived; `{collect}` collects its responses"),
         ),
-        Recalled::Without(BatchState::Failed(line, exit)) => (Exit::from_code(exit), line),
-        Recalled::Without(BatchState::Finished(_)) => (
+        TestOutcome::Without(BatchState::Failed(line, exit)) => (Exit::from_code(exit), line),
+        TestOutcome::Without(BatchState::Finished(_)) => (
             Exit::Config,
             format!(
                 "`{suite}` has no test `{shown}`: AgentV runs another suite than its target's command names"

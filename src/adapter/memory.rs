@@ -40,7 +40,7 @@ pub enum BatchState {
 
 /// What is known of a test.
 #[derive(Debug)]
-pub enum Recalled {
+pub enum TestOutcome {
     /// AgentV has requested no batch.
     NoBatch,
     /// The batch was killed before it started anything.
@@ -85,21 +85,21 @@ impl BatchMemory {
     }
 
     /// What is known of a test. Waits for a batch that is running.
-    pub fn recall(&self, test_id: &str) -> anyhow::Result<Recalled> {
+    pub fn recall(&self, test_id: &str) -> anyhow::Result<TestOutcome> {
         if !self.file("lock").exists() {
-            return Ok(Recalled::NoBatch);
+            return Ok(TestOutcome::NoBatch);
         }
         let lock = self.lock_file()?;
         lock.lock_shared().context("cannot wait for the batch")?;
         let state = match std::fs::read(self.file("json")) {
             Ok(bytes) => serde_json::from_slice(&bytes).context("cannot read the stored batch")?,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Recalled::Killed),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(TestOutcome::Killed),
             Err(error) => return Err(error).context("cannot read the stored batch"),
         };
-        let BatchState::Finished(reason) = state else { return Ok(Recalled::Without(state)) };
+        let BatchState::Finished(reason) = state else { return Ok(TestOutcome::Without(state)) };
         Ok(match find(&self.responses(), test_id)? {
-            Some(response) => Recalled::Test(Box::new(response), reason),
-            None => Recalled::Without(BatchState::Finished(reason)),
+            Some(response) => TestOutcome::Test(Box::new(response), reason),
+            None => TestOutcome::Without(BatchState::Finished(reason)),
         })
     }
 

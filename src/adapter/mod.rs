@@ -16,7 +16,7 @@ mod run_dir;
 pub use agentv_batch::{SuiteCall, answer_suite};
 pub use batch::{JoinedBatch, Outcome};
 pub use call::{CallOptions, answer_call};
-pub use memory::{BatchMemory, BatchState, Recalled};
+pub use memory::{BatchMemory, BatchState, TestOutcome};
 pub use prompt::Prompt;
 pub use rendezvous::{Rendezvous, Ticket};
 pub use run_dir::RunDir;

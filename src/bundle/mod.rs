@@ -4,7 +4,7 @@
 //! the files that it finds (`files`, `ignore`, `included`) and rewrites the references in the `tree`. `command` and
 //! `needs` find what a command runs and its dependencies. `variables` are the references that stay in the bundle. `emit` writes the
 //! trees, `write` creates the directory, `manifest` describes it, `verify` checks it, `pack` makes an archive, and `upload_artifact` an artifact of the workflow run.
-//! `open` reads bundles in place of suites, `verify_run` compares the scores of a suite and its bundle, `render` has the output of the command.
+//! `find` lists the given suites, `open` reads bundles in place of suites, `verify_run` compares the scores of a suite and its bundle, `render` has the output of the command.
 
 mod agentv;
 mod assertions;
@@ -13,6 +13,7 @@ mod command;
 mod compiler;
 mod emit;
 mod files;
+mod find;
 mod git_call;
 mod git_text;
 mod ignore;
@@ -45,6 +46,7 @@ use std::time::UNIX_EPOCH;
 use anyhow::Context as _;
 use jiff::Timestamp;
 
+pub use self::find::find_suites;
 pub use self::manifest::{Manifest, Provenance};
 pub use self::open::{Opened, UnpackedArchive, open, verify_digest};
 pub use self::pack::pack;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::args::{BundleArgs, BundleCommand, Format};
 use super::display::Display;
@@ -42,35 +42,24 @@ pub(super) async fn bundle(args: BundleArgs, display: &Display) -> anyhow::Resul
     if args.archive {
         bundle::upload_artifact(&written.path, &written.manifest.name, display).await?;
     }
-    let is_json = args.format == Format::Json;
     if !args.verify_run {
-        print(args.format, || written.to_json(), || written.to_text())?;
+        args.format.print(&written.to_json(), || written.to_text())?;
         return Ok(Exit::Ok);
     }
-    if !is_json {
+    if args.format == Format::Text {
         console::stdout(&written.to_text())?;
     }
     let suite = bundled_suite.as_deref().unwrap_or(suite);
     let compared = bundle::verify_run(suite, out, written.manifest.agentv.as_deref(), display)?;
-    let json = || {
-        let mut json = written.to_json();
-        json["verify_run"] = compared.to_json();
-        json
-    };
-    print(args.format, json, || compared.to_text())?;
+    let mut json = written.to_json();
+    json["verify_run"] = compared.to_json();
+    args.format.print(&json, || compared.to_text())?;
     Ok(compared.exit())
-}
-
-fn print(format: Format, json: impl FnOnce() -> Value, text: impl FnOnce() -> String) -> anyhow::Result<()> {
-    match format {
-        Format::Json => console::json(&format!("{:#}\n", json())),
-        Format::Text => console::stdout(&text()),
-    }
 }
 
 fn verify(path: &Path, expected: Option<&Digest>, format: Format) -> anyhow::Result<Exit> {
     let verified = bundle::verify_digest(path, expected)?;
-    print(format, || verified.to_json(path), || verified.to_text(path))?;
+    format.print(&verified.to_json(path), || verified.to_text(path))?;
     Ok(Exit::Ok)
 }
 
@@ -82,8 +71,8 @@ fn check(suite: &Path, args: &BundleArgs, display: &Display) -> anyhow::Result<E
     let plan = plan(suite, args, None)?;
     warnings(&plan, display);
     let manifest = plan.manifest();
-    let json = || json!({ "left_behind": manifest.left_behind });
-    print(args.format, json, || bundle::render_left_behind(manifest))?;
+    let json = json!({ "left_behind": manifest.left_behind });
+    args.format.print(&json, || bundle::render_left_behind(manifest))?;
     if plan.warnings.is_empty() {
         return Ok(Exit::Ok);
     }

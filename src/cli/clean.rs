@@ -3,7 +3,7 @@
 use super::args::{CancelArgs, CleanArgs};
 use super::display::Display;
 use crate::console;
-use crate::engine::{Clean, EarlierBatch, RemoteOptions};
+use crate::engine::Clean;
 use crate::model::{Exit, printable};
 use crate::util::process_env::ProcessEnv;
 
@@ -34,20 +34,13 @@ pub(super) async fn clean(args: CleanArgs, display: &Display) -> anyhow::Result<
 }
 
 pub(super) async fn cancel(args: CancelArgs, display: &Display) -> anyhow::Result<Exit> {
-    let id = args.batch_id.clone();
-    let batch = EarlierBatch {
-        id: args.batch_id,
-        exchange: args.exchange,
-        targets_file: args.targets,
-        github: args.github.access(),
-        remote: RemoteOptions::default(),
-    };
-    let cancelled = Box::pin(batch.cancel(args.target.as_deref(), display.observer())).await?;
+    let CancelArgs { batch } = args;
+    let cancelled = Box::pin(batch.batch(false).cancel(batch.target.as_deref(), display.observer())).await?;
     for url in &cancelled.runs {
         display.note(&format!("cancelled: {}", printable(url)));
     }
     if cancelled.runs.is_empty() {
-        display.note(&format!("batch `{id}` has no unfinished workflow run"));
+        display.note(&format!("batch `{}` has no unfinished workflow run", batch.batch_id));
     }
     display.note(&format!("responses so far are kept: {}", cancelled.collect));
     Ok(Exit::Ok)

@@ -7,7 +7,6 @@ use std::time::Instant;
 use super::args::{DispatchArgs, EvalArgs, Format, GithubArgs, ReportArgs};
 use super::display::Display;
 use super::report::{self, Publication};
-use super::suites::find_suites;
 use super::{bundle, several_suites, summary};
 use crate::console::{actions, stdout};
 use crate::engine::report::{DEFAULT_RESULTS, Output, runs};
@@ -21,7 +20,7 @@ use crate::util::process_env::ProcessEnv;
 pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Exit> {
     let output = args.work.output.output.as_deref();
     report::check(&args.report, args.no_grade, output, display)?;
-    let mut suites = find_suites(&args.suite)?;
+    let mut suites = crate::bundle::find_suites(&args.suite)?;
     match suites.pop() {
         Some(only) if suites.is_empty() => {
             Box::pin(eval_one(args, Suite::open(only, display)?, display)).await

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::args::{
-    ExportArgs, ExportFormat, Format, LeaderboardCommand, LintArgs, MergeArgs, SiteArgs, SkillsCommand,
+    ExportArgs, ExportFormat, LeaderboardCommand, LintArgs, MergeArgs, SiteArgs, SkillsCommand,
 };
 use super::display::Display;
 use crate::console;
@@ -81,10 +81,7 @@ fn read(paths: &[PathBuf]) -> Result<Leaderboard, Failure> {
 pub(super) fn skills(command: SkillsCommand, display: &Display) -> anyhow::Result<Exit> {
     let SkillsCommand::Lint(LintArgs { skills, library, write, strict, format }) = command;
     let found = lint::lint(&library, &skills)?;
-    match format {
-        Format::Json => console::json(&format!("{}\n", serde_json::to_string_pretty(&found)?))?,
-        Format::Text => console::stdout(&found.iter().map(lint::SkillLint::render).collect::<String>())?,
-    }
+    format.print(&found, || found.iter().map(lint::SkillLint::render).collect())?;
     for skill in &found {
         let Some(proposal) = &skill.proposal else { continue };
         let path = skill.path.display();

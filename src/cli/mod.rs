@@ -20,7 +20,6 @@ mod run_remote;
 mod runs;
 mod serve;
 mod several_suites;
-mod suites;
 mod summary;
 mod sweep;
 mod sync;

@@ -1,17 +1,16 @@
 //! `report`: judges the results in a directory, and writes every requested format.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::args::{FailOn, Format, GithubArgs, ReportArgs, ReportCommandArgs};
 use super::display::Display;
 use super::github;
-use crate::console::{self, Annotation, actions};
+use crate::console::{self, actions};
 use crate::engine::inputs;
 use crate::engine::report::{Report, ReportOptions, runs};
 use crate::model::{Exit, Failure};
 use crate::report::{
-    Footer, LONGEST_SUMMARY, LineNote, Summary, call_outputs, evaluation_outputs, line_notes,
-    render_evaluation, render_verdict,
+    Footer, LONGEST_SUMMARY, Summary, call_outputs, evaluation_outputs, render_evaluation, render_verdict,
 };
 use crate::util::process_env::ProcessEnv;
 
@@ -74,9 +73,7 @@ impl Publication<'_> {
             written = written.and(recorded);
         }
         match (format, &summary) {
-            (Some(Format::Json), Some(summary)) => {
-                console::json(&format!("{}\n", serde_json::to_string_pretty(summary)?))?;
-            }
+            (Some(Format::Json), Some(summary)) => console::json_document(summary)?,
             (Some(Format::Json), None) => console::json(&report.json()?)?,
             (Some(Format::Text), _) => {
                 let style = display.style();
@@ -86,7 +83,7 @@ impl Publication<'_> {
         }
         if actions::is_step() {
             actions::step_summary(&render_verdict(&report.evaluation, &report.results, LONGEST_SUMMARY))?;
-            annotate(&line_notes(&report.evaluation, &report.results), env)?;
+            report.annotate(env)?;
         }
         let commented = report.comment(|| github::client(github, env, display), env, *display).await;
         for result in [commented, written] {
@@ -111,33 +108,4 @@ impl Publication<'_> {
         actions::outputs(&all)?;
         Ok(exit)
     }
-}
-
-/// Annotates tests at their lines, worst first; the last annotation that GitHub shows counts the rest.
-fn annotate(notes: &[LineNote], env: &ProcessEnv) -> anyhow::Result<()> {
-    let cwd = std::env::current_dir()?;
-    let workspace = env.get("GITHUB_WORKSPACE").map_or_else(|| cwd.clone(), PathBuf::from);
-    for (kind, is_error) in [(Annotation::Error, true), (Annotation::Warning, false)] {
-        let notes: Vec<&LineNote> = notes.iter().filter(|note| note.is_error == is_error).collect();
-        let room = actions::room(kind) as usize;
-        let shown = if notes.len() > room { room.saturating_sub(1) } else { notes.len() };
-        for note in &notes[..shown] {
-            match &note.place {
-                Some(place) => {
-                    let file = cwd.join(&place.file);
-                    let file = file.strip_prefix(&workspace).unwrap_or(Path::new(&place.file));
-                    let at = (&*file.to_string_lossy(), place.line);
-                    actions::annotate_line(kind, at, &note.title, &note.text);
-                }
-                None => {
-                    actions::annotate(kind, &note.text);
-                }
-            }
-        }
-        if shown < notes.len() {
-            let more = notes.len() - shown;
-            actions::annotate(kind, &format!("{more} more tests did not pass: see the summary"));
-        }
-    }
-    Ok(())
 }

@@ -1,6 +1,5 @@
 //! `run`: the runner role, one shard of one batch.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use super::args::RunArgs;
@@ -12,11 +11,6 @@ use crate::exchange::LocalExchange;
 use crate::model::{BatchId, Exit, Failure};
 use crate::protocol::BatchManifest;
 use crate::runner::{self, Progress, RunOptions};
-use crate::util::process_env::ProcessEnv;
-use crate::util::{ca, regular_file};
-
-/// The variable with private CA certificates, in PEM format.
-const PRIVATE_CA: &str = "RUN_EVALS_CA";
 
 /// Remote if the step names no batch and an event started it, local otherwise.
 pub(super) async fn run(args: RunArgs, display: &Display) -> anyhow::Result<Exit> {
@@ -37,7 +31,7 @@ async fn run_local(args: RunArgs, batch_id: &BatchId, display: &Display) -> anyh
     let mut env = inputs::environment(&cwd, &cwd)?;
     let targets = inputs::targets_file(args.targets.as_deref(), &cwd, &cwd, display)?;
     env.mark_secret(targets.secret_names());
-    let ca_pem = private_ca(args.ca_file.as_deref(), env.process())?.unwrap_or_default();
+    let ca_pem = inputs::private_ca(args.ca_file.as_deref(), env.process())?.unwrap_or_default();
     let options = RunOptions {
         shard: args.shard,
         sharers: 1,
@@ -65,28 +59,4 @@ async fn run_local(args: RunArgs, batch_id: &BatchId, display: &Display) -> anyh
         display.note(&format!("stopped early: {}", stop.describe()));
     }
     Ok(if totals.failed + totals.not_run == 0 { Exit::Ok } else { Exit::Incomplete })
-}
-
-/// The private CA certificates of the step or the command line, checked.
-pub(super) fn private_ca(file: Option<&Path>, env: &ProcessEnv) -> Result<Option<Vec<u8>>, Failure> {
-    let (pem, place) = match file {
-        Some(path) => {
-            let place = format!("the CA file `{}`", path.display());
-            let pem = regular_file::read(path, ca::MOST_BYTES).map_err(|error| {
-                Failure::config(format!("cannot read {place}: {error}")).hint(format!(
-                    "in a step without a checkout, put the certificates into the variable `{PRIVATE_CA}`"
-                ))
-            })?;
-            (pem, place)
-        }
-        None => match env.get(PRIVATE_CA).filter(|pem| !pem.trim().is_empty()) {
-            Some(pem) => (pem.as_bytes().to_vec(), format!("the variable `{PRIVATE_CA}`")),
-            None => return Ok(None),
-        },
-    };
-    ca::check(&pem).map_err(|problem| {
-        Failure::config(format!("{place} {problem}"))
-            .hint("certificates in PEM format begin with `-----BEGIN CERTIFICATE-----`")
-    })?;
-    Ok(Some(pem))
 }

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use super::args::{Format, RunArgs};
 use super::display::Display;
-use super::run::private_ca;
 use super::summary as page;
 use crate::config::Env;
 use crate::console::{self, actions, signals};
-use crate::engine::{self, Collection};
+use crate::engine::{self, Collection, inputs};
 use crate::model::{Exit, Failure, RemoteResults};
 use crate::protocol::{Stop, Totals};
 use crate::report::Summary;
@@ -38,7 +37,7 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
         }
     }
     let mut host = Host::from_env(|name| env.get(name).map(ToOwned::to_owned))?;
-    if let Some(pem) = private_ca(args.ca_file.as_deref(), env.process())? {
+    if let Some(pem) = inputs::private_ca(args.ca_file.as_deref(), env.process())? {
         let system = env.get("SSL_CERT_FILE").map(PathBuf::from);
         host = host.trusting(pem, system.as_deref())?;
     }
@@ -144,14 +143,9 @@ fn summary(collection: Collection, host: &Host) -> Summary {
 }
 
 pub(super) fn print_totals(format: Format, totals: &Totals) -> anyhow::Result<()> {
-    match format {
-        Format::Json => console::json(&format!("{}\n", serde_json::to_string_pretty(totals)?)),
-        Format::Text => {
-            let requests = totals.answered + totals.failed + totals.not_run;
-            let counts = format!("{} of {requests} answered, {} errors", totals.answered, totals.failed);
-            console::stdout(&format!("{counts}, {} not run\n", totals.not_run))
-        }
-    }
+    let requests = totals.answered + totals.failed + totals.not_run;
+    let counts = format!("{} of {requests} answered, {} errors", totals.answered, totals.failed);
+    format.print(totals, || format!("{counts}, {} not run\n", totals.not_run))
 }
 
 fn notices(display: &Display) -> Notify {

@@ -54,31 +54,28 @@ pub(super) async fn eval_all(
 fn check(args: &EvalArgs) -> Result<(), Failure> {
     let report = &args.report;
     let limits = &args.work.limits;
-    let one_run = [
-        ("--batch-id", args.work.batch.batch_id.is_some(), "name one suite"),
-        ("--replay-out", args.replay_out.is_some(), "name one suite"),
+    let named = |hint: &str| hint.to_owned();
+    let mut one_run = vec![
+        ("--batch-id", args.work.batch.batch_id.is_some(), named("name one suite")),
+        ("--replay-out", args.replay_out.is_some(), named("name one suite")),
         (
             "--baseline",
             report.baseline.is_some(),
-            "compare each run: `run-evals report RUN --baseline BASELINE`",
+            named("compare each run: `run-evals report RUN --baseline BASELINE`"),
         ),
-        ("--html", report.html.is_some(), "write it for each run: `run-evals report RUN --html FILE`"),
-        ("--junit", report.junit.is_some(), "write it for each run: `run-evals report RUN --junit FILE`"),
-        (
-            "--markdown",
-            report.markdown.is_some(),
-            "write it for each run: `run-evals report RUN --markdown FILE`",
-        ),
-        ("--json", report.json.is_some(), "write it for each run: `run-evals report RUN --json FILE`"),
-        (
-            "--agentv-run",
-            report.agentv_run.is_some(),
-            "write it for each run: `run-evals report RUN --agentv-run DIR`",
-        ),
-        ("--budget-usd", limits.budget_usd.is_some(), "set `execution.budget_usd` in each suite"),
-        ("--max-requests", limits.max_requests.is_some(), "choose tests with `--filter`, or pass one suite"),
-        ("--deadline", limits.deadline.is_some(), "name one suite"),
     ];
+    one_run.extend(report.files().map(|(option, value, is_set)| {
+        (option, is_set, format!("write it for each run: `run-evals report RUN {option} {value}`"))
+    }));
+    one_run.extend([
+        ("--budget-usd", limits.budget_usd.is_some(), named("set `execution.budget_usd` in each suite")),
+        (
+            "--max-requests",
+            limits.max_requests.is_some(),
+            named("choose tests with `--filter`, or pass one suite"),
+        ),
+        ("--deadline", limits.deadline.is_some(), named("name one suite")),
+    ]);
     let Some((option, _, hint)) = one_run.into_iter().find(|(_, is_set, _)| *is_set) else { return Ok(()) };
     Err(Failure::new(Exit::Usage, format!("`{option}` supports only one suite")).hint(hint))
 }

@@ -27,16 +27,10 @@ pub(super) async fn conclude(
 }
 
 fn print(summary: &Summary, format: Format, display: &Display) -> anyhow::Result<()> {
-    match (&summary.responses, format) {
-        // The responses went to stdout.
-        (None, _) => {}
-        (Some(_), Format::Json) => {
-            console::json(&format!("{}\n", serde_json::to_string_pretty(summary)?))?;
-        }
-        (Some(_), Format::Text) => {
-            let table = render_table(summary, display.style().width);
-            console::stdout(&format!("{table}\n{}", places(summary)))?;
-        }
+    // Without a file the responses went to stdout.
+    if summary.responses.is_some() {
+        let table = || render_table(summary, display.style().width);
+        format.print(summary, || format!("{}\n{}", table(), places(summary)))?;
     }
     let batch = summary.targets.first().map(|target| format!("batch {}", target.batch_id));
     report(&summary.suite.clone().or(batch).unwrap_or_default(), summary)

@@ -77,11 +77,5 @@ fn report(outcomes: &[Outcome], format: Format, display: &Display) -> anyhow::Re
 }
 
 fn print(benchmarks: &[impl Serialize], table: &Table, format: Format) -> anyhow::Result<()> {
-    match format {
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&json!({ "benchmarks": benchmarks }))?;
-            console::json(&format!("{json}\n"))
-        }
-        Format::Text => console::stdout(&table.to_text()),
-    }
+    format.print(&json!({ "benchmarks": benchmarks }), || table.to_text())
 }

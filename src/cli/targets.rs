@@ -8,7 +8,7 @@ use crate::model::Exit;
 pub(super) fn targets(command: &TargetsCommand) -> anyhow::Result<Exit> {
     match command {
         TargetsCommand::Schema => {
-            console::json(&format!("{}\n", serde_json::to_string_pretty(&targets_schema())?))?;
+            console::json_document(&targets_schema())?;
             Ok(Exit::Ok)
         }
     }

@@ -22,7 +22,7 @@ pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Res
     let service = service(&args.service, &env)?;
     if let Some(skill) = args.skill {
         let order = Order { skill, replicates: args.replicates, git_sha: args.git_sha };
-        let outcome = service.evaluate(&order).await.into();
+        let outcome = service.evaluate(&order).await;
         let Order { skill, git_sha, .. } = order;
         let attempts = [Attempt { skill, from: None, to: None, git_sha, outcome }];
         let library = library_url(&env, args.repo.as_deref());
@@ -59,10 +59,7 @@ pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Res
 
 /// Prints the report, on stdout and for the step.
 pub(super) fn print(report: &TriggerReport<'_>, format: Format) -> anyhow::Result<Exit> {
-    match format {
-        Format::Text => console::stdout(&render_text(report))?,
-        Format::Json => console::json(&format!("{:#}\n", render_json(report)))?,
-    }
+    format.print(&render_json(report), || render_text(report))?;
     actions::step_summary(&render_markdown(report))?;
     let (mut jobs, mut fired) = (Vec::new(), Vec::new());
     for attempt in report.attempts {

@@ -10,4 +10,4 @@ mod streams;
 pub mod terminal;
 
 pub use actions::{Annotation, annotate};
-pub use streams::{Stdout, error, json, stderr, stdout};
+pub use streams::{Stdout, error, json, json_document, stderr, stdout};

@@ -45,7 +45,7 @@ fn ask(text: &str) {
 /// A line from the terminal; `None` after Ctrl-C.
 fn typed_without_echo(question: &str) -> io::Result<Option<String>> {
     // Silent before anyone can answer.
-    let _silent = Silent::start()?;
+    let _silent = EchoGuard::start()?;
     ask(question);
     let mut bytes: Vec<u8> = Vec::new();
     for byte in io::stdin().lock().bytes() {
@@ -63,9 +63,9 @@ fn typed_without_echo(question: &str) -> io::Result<Option<String>> {
 
 /// A terminal that shows nothing and hands over each byte, restored on drop. Signals are off too: a process that ended here
 /// would leave the terminal silent.
-struct Silent(Termios);
+struct EchoGuard(Termios);
 
-impl Silent {
+impl EchoGuard {
     fn start() -> io::Result<Self> {
         let before = termios::tcgetattr(io::stdin())?;
         let mut silent = before.clone();
@@ -77,7 +77,7 @@ impl Silent {
     }
 }
 
-impl Drop for Silent {
+impl Drop for EchoGuard {
     fn drop(&mut self) {
         let _ = termios::tcsetattr(io::stdin(), OptionalActions::Flush, &self.0);
     }

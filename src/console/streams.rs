@@ -3,6 +3,8 @@
 
 use std::io::{ErrorKind, Result, Write};
 
+use serde::Serialize;
+
 use super::actions::{self, Annotation, annotate};
 use crate::model::printable_lines;
 
@@ -15,6 +17,11 @@ pub fn stdout(text: &str) -> anyhow::Result<()> {
 pub fn json(json: &str) -> anyhow::Result<()> {
     Stdout.write_all(json.as_bytes())?;
     Ok(Stdout.flush()?)
+}
+
+/// Writes an indented JSON document.
+pub fn json_document(value: &impl Serialize) -> anyhow::Result<()> {
+    json(&format!("{}\n", serde_json::to_string_pretty(value)?))
 }
 
 fn to_stdout(bytes: &[u8]) -> anyhow::Result<()> {

@@ -6,8 +6,12 @@ use super::Observer;
 use crate::config::{Env, Roots, TargetsFile, shown};
 use crate::console::actions;
 use crate::exchange::LocalExchange;
-use crate::model::{Failure, RunnerTarget, Target};
-use crate::util::own_dir;
+use crate::model::{Failure, RemoteTarget, RunnerTarget, Target};
+use crate::util::process_env::ProcessEnv;
+use crate::util::{ca, own_dir, regular_file};
+
+/// The variable with private CA certificates, in PEM format.
+const PRIVATE_CA: &str = "RUN_EVALS_CA";
 
 /// The environment of the process, and the `.env` files from `near` up to the git root and in `cwd`.
 pub fn environment(near: &Path, cwd: &Path) -> anyhow::Result<Env> {
@@ -56,6 +60,17 @@ pub fn runner_target(targets: &TargetsFile, name: &str, env: &Env) -> anyhow::Re
     }
 }
 
+/// Resolves a target that must be a runner repository.
+pub fn remote_target(targets: &TargetsFile, name: &str, env: &Env) -> anyhow::Result<RemoteTarget> {
+    match targets.resolve(name, env)? {
+        Target::Remote(target) => Ok(*target),
+        Target::Runner(target) => {
+            let message = format!("target `{}` is a model, not a runner repository", target.name);
+            Err(Failure::config(message).hint("choose a target with `provider: github-actions`").into())
+        }
+    }
+}
+
 /// The local exchange, created if necessary. The default one is hidden from the user's own repository.
 pub fn exchange(path: &Path) -> anyhow::Result<LocalExchange> {
     let exchange = LocalExchange::open_or_create(path)?;
@@ -71,4 +86,28 @@ pub fn exchange(path: &Path) -> anyhow::Result<LocalExchange> {
 /// use.
 pub fn exchange_of(targets: &TargetsFile) -> PathBuf {
     targets.home().join(LocalExchange::DEFAULT_PATH)
+}
+
+/// The private CA certificates of the step or the command line, checked.
+pub fn private_ca(file: Option<&Path>, env: &ProcessEnv) -> Result<Option<Vec<u8>>, Failure> {
+    let (pem, place) = match file {
+        Some(path) => {
+            let place = format!("the CA file `{}`", path.display());
+            let pem = regular_file::read(path, ca::MOST_BYTES).map_err(|error| {
+                Failure::config(format!("cannot read {place}: {error}")).hint(format!(
+                    "in a step without a checkout, put the certificates into the variable `{PRIVATE_CA}`"
+                ))
+            })?;
+            (pem, place)
+        }
+        None => match env.get(PRIVATE_CA).filter(|pem| !pem.trim().is_empty()) {
+            Some(pem) => (pem.as_bytes().to_vec(), format!("the variable `{PRIVATE_CA}`")),
+            None => return Ok(None),
+        },
+    };
+    ca::check(&pem).map_err(|problem| {
+        Failure::config(format!("{place} {problem}"))
+            .hint("certificates in PEM format begin with `-----BEGIN CERTIFICATE-----`")
+    })?;
+    Ok(Some(pem))
 }

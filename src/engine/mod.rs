@@ -39,7 +39,7 @@ pub use clean::Clean;
 pub use collect::{Collection, collect, collect_shard};
 pub use execution::Execution;
 pub use finish::Finished;
-pub use observer::{Observer, Progress, observe};
+pub use observer::{Observer, Progress, notes, observe};
 pub use options::{ExecutionOptions, GradingOptions, Input, RemoteOptions, RunLimits};
 pub use plan::Plan;
 pub use regrade::Regrading;

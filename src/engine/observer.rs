@@ -70,7 +70,7 @@ pub async fn observe<T>(
 }
 
 /// A function that passes notes to an observer.
-pub(super) fn notes(observer: &Arc<dyn Observer>) -> impl Fn(&str) + Send + Sync + use<> {
+pub fn notes(observer: &Arc<dyn Observer>) -> impl Fn(&str) + Send + Sync + use<> {
     let observer = Arc::clone(observer);
     move |text: &str| observer.note(text)
 }

@@ -95,14 +95,7 @@ impl EarlierBatch {
         output: Output,
         observer: Arc<dyn Observer>,
     ) -> anyhow::Result<(Execution, Finished)> {
-        let (exchange, record) = if let Some(name) = target {
-            let (exchange, record) = self.discover(name, &observer).await?;
-            (exchange, Some(record))
-        } else {
-            let exchange = LocalExchange::open(&self.exchange).map_err(or_elsewhere)?;
-            let record = Record::read(&exchange, &self.id)?;
-            (exchange, record)
-        };
+        let (exchange, record) = self.find(target, &observer).await?;
         let Some(mut record) = record else { return self.collect_here(exchange, output, observer) };
         let (env, target) = self.surroundings(&record, &*observer)?;
         let (mut execution, dispatcher) =
@@ -114,20 +107,28 @@ impl EarlierBatch {
         Ok((execution, finished))
     }
 
+    /// The exchange, and the record if the batch was dispatched to a runner repository.
+    async fn find(
+        &self,
+        target: Option<&str>,
+        observer: &Arc<dyn Observer>,
+    ) -> anyhow::Result<(LocalExchange, Option<Record>)> {
+        if let Some(name) = target {
+            let (exchange, record) = self.discover(name, observer).await?;
+            return Ok((exchange, Some(record)));
+        }
+        let exchange = LocalExchange::open(&self.exchange).map_err(or_elsewhere)?;
+        let record = Record::read(&exchange, &self.id)?;
+        Ok((exchange, record))
+    }
+
     /// Cancels the unfinished workflow runs of a batch.
     pub async fn cancel(
         self,
         target: Option<&str>,
         observer: Arc<dyn Observer>,
     ) -> anyhow::Result<Cancelled> {
-        let (exchange, record) = if let Some(name) = target {
-            let (exchange, record) = self.discover(name, &observer).await?;
-            (exchange, Some(record))
-        } else {
-            let exchange = LocalExchange::open(&self.exchange).map_err(or_elsewhere)?;
-            let record = Record::read(&exchange, &self.id)?;
-            (exchange, record)
-        };
+        let (exchange, record) = self.find(target, &observer).await?;
         let Some(mut record) = record else {
             let message = format!("batch `{}` was not dispatched to a runner repository from here", self.id);
             let hint = "a run here is stopped with Ctrl-C; `--target NAME` finds a batch that another machine dispatched";

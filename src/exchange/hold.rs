@@ -49,7 +49,7 @@ impl LocalExchange {
     /// Whether a command uses a batch.
     pub fn is_held(&self, id: &BatchId) -> bool {
         let path = self.path().join(FOLDER).join(format!("{id}.lock"));
-        path.exists() && Alone::try_take(&path).is_none()
+        path.exists() && LastLock::try_take(&path).is_none()
     }
 
     /// Deletes a completely collected batch, unless another command still uses it, which then deletes it. With `journals`, deletes
@@ -57,7 +57,7 @@ impl LocalExchange {
     pub fn release(&self, id: &BatchId, mut hold: Hold, journals: bool) -> anyhow::Result<()> {
         let Some((shared, path)) = hold.lock.take() else { return Ok(()) };
         drop(shared);
-        let Some(alone) = Alone::try_take(&path) else { return Ok(()) };
+        let Some(alone) = LastLock::try_take(&path) else { return Ok(()) };
         self.delete_handover(id)?;
         if journals {
             self.delete_journals(id)?;
@@ -72,18 +72,18 @@ impl Drop for Hold {
     fn drop(&mut self) {
         if let Some((shared, path)) = self.lock.take() {
             drop(shared);
-            drop(Alone::try_take(&path));
+            drop(LastLock::try_take(&path));
         }
     }
 }
 
 /// The exclusive lock, which removes the file.
-struct Alone<'p> {
+struct LastLock<'p> {
     _file: File,
     path: &'p Path,
 }
 
-impl<'p> Alone<'p> {
+impl<'p> LastLock<'p> {
     fn try_take(path: &'p Path) -> Option<Self> {
         let file = File::open(path).ok()?;
         match file.try_lock() {
@@ -93,7 +93,7 @@ impl<'p> Alone<'p> {
     }
 }
 
-impl Drop for Alone<'_> {
+impl Drop for LastLock<'_> {
     fn drop(&mut self) {
         // While it is locked: a process that waits for it checks again.
         let _ = fs::remove_file(self.path);

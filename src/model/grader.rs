@@ -58,7 +58,7 @@ pub enum GraderKind {
     /// `contains`, `contains-any`, `contains-all` and their case-insensitive variants.
     Contains {
         /// How many of the values must occur.
-        which: Which,
+        which: Quantifier,
         ignore_case: bool,
         values: Vec<String>,
     },
@@ -102,17 +102,43 @@ pub enum GraderKind {
     Unknown(String),
 }
 
+/// Graders whose checks describe what was found. Others' are written by a person or a model, and describe what should hold.
+const FINDERS: [&str; 17] = [
+    "contains",
+    "contains-any",
+    "contains-all",
+    "icontains",
+    "icontains-any",
+    "icontains-all",
+    "starts-with",
+    "ends-with",
+    "equals",
+    "regex",
+    "is-json",
+    "field-accuracy",
+    "latency",
+    "cost",
+    "token-usage",
+    "execution-metrics",
+    "tool-trajectory",
+];
+
+/// Whether the checks of graders of this kind describe what was found.
+pub fn is_finder(kind: &str) -> bool {
+    FINDERS.contains(&kind)
+}
+
 impl GraderKind {
     /// AgentV's name for it in results.
     pub fn word(&self) -> &str {
         match self {
             Self::Contains { which, ignore_case, .. } => match (which, ignore_case) {
-                (Which::One, false) => "contains",
-                (Which::Any, false) => "contains-any",
-                (Which::All, false) => "contains-all",
-                (Which::One, true) => "icontains",
-                (Which::Any, true) => "icontains-any",
-                (Which::All, true) => "icontains-all",
+                (Quantifier::One, false) => "contains",
+                (Quantifier::Any, false) => "contains-any",
+                (Quantifier::All, false) => "contains-all",
+                (Quantifier::One, true) => "icontains",
+                (Quantifier::Any, true) => "icontains-any",
+                (Quantifier::All, true) => "icontains-all",
             },
             Self::StartsWith(_) => "starts-with",
             Self::EndsWith(_) => "ends-with",
@@ -147,7 +173,7 @@ impl Grader {
 
 /// How many of several values must occur.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum Quantifier {
     /// The only one.
     One,
     /// One of them.

@@ -49,7 +49,7 @@ pub use field_rules::{FieldPath, FieldRule, FieldRules, FieldType, GraderModel, 
 pub use finding::{Finding, Level};
 pub use grader::{
     Aggregator, CodeGrader, Field, FieldMatch, Grader, GraderKind, Grading, LlmGrader, MetricLimits, Prompt,
-    Rubric, RubricOperator, ScoreRange, TokenLimits, Which,
+    Quantifier, Rubric, RubricOperator, ScoreRange, TokenLimits, is_finder,
 };
 pub use ids::{BatchId, Digest, request_id};
 pub use prompt::{PROMPT_PLACES, Placeholder, fill_prompt, placeholders, prompt_places};

@@ -107,12 +107,12 @@ struct Format<'a> {
 #[derive(Serialize)]
 struct Turn<'a> {
     role: Role,
-    content: Said<'a>,
+    content: TurnContent<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Said<'a> {
+enum TurnContent<'a> {
     Text(&'a str),
     Blocks(Vec<Piece<'a>>),
 }
@@ -193,8 +193,8 @@ pub(super) fn encode_for(
 
 fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Refusal> {
     let content = match &message.content {
-        Content::Text(text) => Said::Text(text),
-        Content::Blocks(_) => Said::Blocks(files.parts(message)?.into_iter().map(piece).collect()),
+        Content::Text(text) => TurnContent::Text(text),
+        Content::Blocks(_) => TurnContent::Blocks(files.parts(message)?.into_iter().map(piece).collect()),
     };
     Ok(Turn { role: message.role, content })
 }

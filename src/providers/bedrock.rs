@@ -204,11 +204,11 @@ struct Answer {
 
 #[derive(Deserialize)]
 struct Output {
-    message: Option<Said>,
+    message: Option<ReplyMessage>,
 }
 
 #[derive(Deserialize)]
-struct Said {
+struct ReplyMessage {
     content: Option<Vec<Value>>,
 }
 

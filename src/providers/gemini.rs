@@ -220,13 +220,13 @@ struct Answer {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Candidate {
-    content: Option<Spoken>,
+    content: Option<ReplyContent>,
     #[serde(default, deserialize_with = "lenient::field")]
     finish_reason: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Spoken {
+struct ReplyContent {
     parts: Option<Vec<SpokenPart>>,
 }
 

@@ -82,12 +82,12 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct Turn<'a> {
     role: Role,
-    content: Said<'a>,
+    content: TurnContent<'a>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Said<'a> {
+enum TurnContent<'a> {
     Text(Cow<'a, str>),
     Parts(Vec<Piece<'a>>),
 }
@@ -143,8 +143,8 @@ pub(super) fn encode(
 fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Refusal> {
     let mut pieces: Vec<Piece<'_>> = files.parts(message)?.into_iter().map(piece).collect();
     let content = match pieces.as_mut_slice() {
-        [Piece::Text { text }] => Said::Text(std::mem::take(text)),
-        _ => Said::Parts(pieces),
+        [Piece::Text { text }] => TurnContent::Text(std::mem::take(text)),
+        _ => TurnContent::Parts(pieces),
     };
     Ok(Turn { role: message.role, content })
 }
@@ -173,14 +173,14 @@ struct Completion {
 
 #[derive(Deserialize)]
 struct Choice {
-    message: Option<Spoken>,
+    message: Option<ReplyMessage>,
     #[serde(default, deserialize_with = "lenient::field")]
     finish_reason: Option<String>,
     error: Option<Value>,
 }
 
 #[derive(Deserialize)]
-struct Spoken {
+struct ReplyMessage {
     #[serde(default, deserialize_with = "lenient::content")]
     content: Option<String>,
     #[serde(default, deserialize_with = "lenient::field")]
@@ -192,7 +192,7 @@ struct Spoken {
     function_call: Option<Value>,
 }
 
-impl Spoken {
+impl ReplyMessage {
     fn calls(&self) -> Vec<ToolCall> {
         let calls = self.tool_calls.iter().flatten().filter_map(|call| tool_call(&call["function"], call));
         let old = self.function_call.iter().filter_map(|call| tool_call(call, &Value::Null));

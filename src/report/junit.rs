@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use super::reason::{Look, to_look_at};
+use super::reason::{FailingTest, to_look_at};
 use super::results::Results;
 use super::text::{clip, markup, visible};
 use crate::model::{Evaluation, Figures, ScoreStatus, TestResult, TestState, Trial, printable};
@@ -21,7 +21,7 @@ pub fn render_junit(evaluation: &Evaluation, results: &Results) -> String {
     for trial in &results.trials {
         trials.entry((&trial.row.target, &trial.row.test_id)).or_default().push(trial);
     }
-    let looks: HashMap<(&str, &str), Look<'_>> = to_look_at(evaluation, results)
+    let looks: HashMap<(&str, &str), FailingTest<'_>> = to_look_at(evaluation, results)
         .into_iter()
         .map(|look| ((look.test.target.as_str(), look.test.test_id.as_str()), look))
         .collect();
@@ -52,7 +52,7 @@ fn case(
     suite: &str,
     test: &TestResult,
     (trials, milliseconds): (&[&Trial], u64),
-    look: Option<&Look<'_>>,
+    look: Option<&FailingTest<'_>>,
     results: &Results,
     out: &mut String,
 ) {
@@ -79,7 +79,7 @@ fn case(
         TestState::Error => "error",
     };
     let kind = test.state.as_str();
-    let message = look.map(Look::brief).unwrap_or_default();
+    let message = look.map(FailingTest::brief).unwrap_or_default();
     let message = attribute(&truncate(&message, LONGEST_LINE));
     let response = look.and_then(|look| look.response);
     let text = response.map(|text| markup(&visible(&clip(text, LONGEST_ANSWER)))).unwrap_or_default();

@@ -5,32 +5,12 @@ use std::collections::HashMap;
 use super::results::Results;
 use crate::model::{
     Check, Evaluation, GraderScore, GraderVerdict, ScoreError, ScoreStatus, TestResult, TestState, Trial,
-    printable,
+    is_finder, printable,
 };
 use crate::util::truncate::truncate;
 
 /// How much of a response is quoted.
 const LONGEST_QUOTE: usize = 120;
-/// Graders whose checks describe what was found. Others' are written by a person or a model, and describe what should hold.
-const FINDERS: [&str; 17] = [
-    "contains",
-    "contains-any",
-    "contains-all",
-    "icontains",
-    "icontains-any",
-    "icontains-all",
-    "starts-with",
-    "ends-with",
-    "equals",
-    "regex",
-    "is-json",
-    "field-accuracy",
-    "latency",
-    "cost",
-    "token-usage",
-    "execution-metrics",
-    "tool-trajectory",
-];
 
 /// The reasons of a trial, on one line each; none if it passed.
 pub(super) fn reasons(trial: &Trial) -> Vec<String> {
@@ -66,7 +46,7 @@ pub(super) fn reason(trial: &Trial) -> Option<String> {
 
 /// The result of a grader.
 fn says(grader: &GraderScore, threshold: f64) -> String {
-    let is_found = FINDERS.contains(&grader.kind.as_str()) || grader.kind == "composite";
+    let is_found = is_finder(&grader.kind) || grader.kind == "composite";
     let check = |check: &Check| {
         let evidence = check.evidence.as_deref().filter(|evidence| !evidence.trim().is_empty());
         match (is_found, evidence) {
@@ -90,7 +70,7 @@ fn says(grader: &GraderScore, threshold: f64) -> String {
 }
 
 /// A test to look at.
-pub(super) struct Look<'e> {
+pub(super) struct FailingTest<'e> {
     pub(super) test: &'e TestResult,
     /// The reasons of its first trial that did not pass.
     pub(super) reasons: Vec<String>,
@@ -98,7 +78,7 @@ pub(super) struct Look<'e> {
     pub(super) response: Option<&'e str>,
 }
 
-impl Look<'_> {
+impl FailingTest<'_> {
     /// The number of passed trials, the first reason, and a quote of the response if there is one.
     pub(super) fn brief(&self) -> String {
         let some = match self.test.state {
@@ -132,7 +112,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// The tests that did not pass, worst first.
-pub(super) fn to_look_at<'e>(evaluation: &'e Evaluation, results: &'e Results) -> Vec<Look<'e>> {
+pub(super) fn to_look_at<'e>(evaluation: &'e Evaluation, results: &'e Results) -> Vec<FailingTest<'e>> {
     let mut first: HashMap<(&str, &str), usize> = HashMap::new();
     for (place, trial) in results.trials.iter().enumerate() {
         if matches!(trial.row.status, ScoreStatus::Failed | ScoreStatus::Error) {
@@ -148,7 +128,7 @@ pub(super) fn to_look_at<'e>(evaluation: &'e Evaluation, results: &'e Results) -
         .into_iter()
         .map(|test| {
             let place = first.get(&(test.target.as_str(), test.test_id.as_str())).copied();
-            Look {
+            FailingTest {
                 test,
                 reasons: place.map(|place| reasons(&results.trials[place])).unwrap_or_default(),
                 response: place.and_then(|place| results.answers[place].as_deref()),

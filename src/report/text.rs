@@ -6,6 +6,7 @@ use askama::filters::Escaper;
 
 use crate::model::is_obeyed;
 use crate::util::figures::{percent, thousands};
+use crate::util::truncate::truncate;
 
 /// Text of HTML or XML, in an element or in an attribute.
 pub(super) fn markup(text: &str) -> String {
@@ -83,8 +84,7 @@ pub(super) fn fit(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    format!("{kept}…")
+    truncate(text, width.saturating_sub(1))
 }
 
 /// How a figure and its differences are displayed.

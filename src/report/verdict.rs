@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use super::cells::{self, baseline, compared, matched, totals};
-use super::reason::{Look, to_look_at};
+use super::reason::{FailingTest, to_look_at};
 use super::results::Results;
 use crate::model::{Comparison, Evaluation, Figures, TargetComparison, TestState, Verdict};
 use crate::util::figures::{counted, thousands};
@@ -156,7 +156,7 @@ fn tests(evaluation: &Evaluation, results: &Results, longest: usize, out: &mut S
     }
 }
 
-fn item(look: &Look<'_>, several: bool, results: &Results) -> String {
+fn item(look: &FailingTest<'_>, several: bool, results: &Results) -> String {
     let test = look.test;
     let mut line = format!("- **{}** {}", test.state.as_str(), code(&test.test_id, LONGEST_ID));
     if several {

@@ -49,7 +49,7 @@ pub struct Trace {
 
 /// Why a request to the endpoint failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Trouble {
+pub enum EndpointError {
     /// It has no such route: it is not a tracing endpoint, or an older one.
     NoRoute,
     /// It refuses the request, for example because of the key.
@@ -58,7 +58,7 @@ pub enum Trouble {
     Gone(String),
 }
 
-impl Trouble {
+impl EndpointError {
     /// The status that it means for a rollout.
     pub fn status(&self) -> Status {
         match self {
@@ -163,7 +163,7 @@ impl Endpoint {
     }
 
     /// The status of a rollout; `None` if none was reported.
-    pub async fn status(&self, rollout_id: &str) -> Result<Option<Status>, Trouble> {
+    pub async fn status(&self, rollout_id: &str) -> Result<Option<Status>, EndpointError> {
         let query = [("rollout_id", rollout_id)];
         let answer = self.get(&["/v1/status", "/status"], &query).await?;
         let status =
@@ -174,7 +174,7 @@ impl Endpoint {
     }
 
     /// The worker's last message with this code.
-    pub async fn message(&self, rollout_id: &str, code: i64) -> Result<Option<String>, Trouble> {
+    pub async fn message(&self, rollout_id: &str, code: i64) -> Result<Option<String>, EndpointError> {
         let tag = format!("rollout_id:{rollout_id}");
         let query =
             [("tags", tag.as_str()), ("limit", "100"), ("hours_back", "720"), ("program", "eval_protocol")];
@@ -186,7 +186,7 @@ impl Endpoint {
     }
 
     /// The recorded traces of a rollout.
-    pub async fn traces(&self, rollout_id: &str) -> Result<Vec<Trace>, Trouble> {
+    pub async fn traces(&self, rollout_id: &str) -> Result<Vec<Trace>, EndpointError> {
         let tag = format!("rollout_id:{rollout_id}");
         let query = [("tags", tag.as_str()), ("limit", MOST_TRACES)];
         let answer = self.get(&["/v1/traces/pointwise", "/traces/pointwise"], &query).await?;
@@ -195,7 +195,7 @@ impl Endpoint {
     }
 
     /// Reports the status of a rollout.
-    pub async fn report(&self, ids: &Ids, status: &Status, extras: Value) -> Result<(), Trouble> {
+    pub async fn report(&self, ids: &Ids, status: &Status, extras: Value) -> Result<(), EndpointError> {
         let redactor = Redactor::new(&self.key);
         let status = Status { message: redactor.redact(status.message.clone()), ..status.clone() };
         let body = json!({
@@ -211,7 +211,7 @@ impl Endpoint {
         self.ask(&["/logs", "/v1/logs"], post).await.map(|_| ())
     }
 
-    async fn get(&self, routes: &[&str], query: &[(&str, &str)]) -> Result<Value, Trouble> {
+    async fn get(&self, routes: &[&str], query: &[(&str, &str)]) -> Result<Value, EndpointError> {
         let get = |mut url: Url| {
             url.query_pairs_mut().extend_pairs(query);
             self.client.get(url)
@@ -224,8 +224,8 @@ impl Endpoint {
         &self,
         routes: &[&str],
         request: impl Fn(Url) -> reqwest::RequestBuilder,
-    ) -> Result<Value, Trouble> {
-        let mut trouble = Trouble::NoRoute;
+    ) -> Result<Value, EndpointError> {
+        let mut trouble = EndpointError::NoRoute;
         for route in routes {
             let mut url = self.base.clone();
             url.set_path(&format!("{}{route}", self.base.path().trim_end_matches('/')));
@@ -233,27 +233,27 @@ impl Endpoint {
             loop {
                 match self.ask_once(request(url.clone())).await {
                     Ok(answer) => return Ok(answer),
-                    Err(gone @ Trouble::Gone(_)) => {
+                    Err(gone @ EndpointError::Gone(_)) => {
                         trouble = gone;
                         if !attempts.again_async().await {
                             break;
                         }
                     }
-                    Err(Trouble::NoRoute) => {
-                        trouble = Trouble::NoRoute;
+                    Err(EndpointError::NoRoute) => {
+                        trouble = EndpointError::NoRoute;
                         break;
                     }
                     Err(refused) => return Err(refused),
                 }
             }
-            if trouble != Trouble::NoRoute {
+            if trouble != EndpointError::NoRoute {
                 break;
             }
         }
         Err(trouble)
     }
 
-    async fn ask_once(&self, request: reqwest::RequestBuilder) -> Result<Value, Trouble> {
+    async fn ask_once(&self, request: reqwest::RequestBuilder) -> Result<Value, EndpointError> {
         let host = self.base.host_str().unwrap_or_default().to_owned();
         let gone = |error: reqwest::Error| {
             let error = error.without_url();
@@ -266,7 +266,7 @@ impl Endpoint {
             } else {
                 "cannot be reached".to_owned()
             };
-            Trouble::Gone(format!("the tracing endpoint `{host}` {what}"))
+            EndpointError::Gone(format!("the tracing endpoint `{host}` {what}"))
         };
         let request = match &self.key {
             Some(key) => request.bearer_auth(key.expose()),
@@ -278,27 +278,27 @@ impl Endpoint {
         while let Some(chunk) = response.chunk().await.map_err(gone)? {
             if body.len() + chunk.len() > LARGEST_ANSWER {
                 let message = format!("the response of `{host}` is too large");
-                return Err(Trouble::Refused(Code::Internal, message));
+                return Err(EndpointError::Refused(Code::Internal, message));
             }
             body.extend_from_slice(&chunk);
         }
         let code = status.as_u16();
         match status {
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Err(Trouble::NoRoute),
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => Err(EndpointError::NoRoute),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 let message = format!("the tracing endpoint `{host}` does not accept the key: {code}");
                 let is_unknown = status == StatusCode::UNAUTHORIZED;
                 let code = if is_unknown { Code::Unauthenticated } else { Code::PermissionDenied };
-                Err(Trouble::Refused(code, message))
+                Err(EndpointError::Refused(code, message))
             }
             StatusCode::TOO_MANY_REQUESTS => {
-                Err(Trouble::Gone(format!("the tracing endpoint `{host}` returned {code}")))
+                Err(EndpointError::Gone(format!("the tracing endpoint `{host}` returned {code}")))
             }
             status if status.is_server_error() => {
-                Err(Trouble::Gone(format!("the tracing endpoint `{host}` returned {code}")))
+                Err(EndpointError::Gone(format!("the tracing endpoint `{host}` returned {code}")))
             }
             status if status.is_success() => Ok(serde_json::from_slice(&body).unwrap_or_default()),
-            _ => Err(Trouble::Refused(
+            _ => Err(EndpointError::Refused(
                 Code::Internal,
                 format!("the tracing endpoint `{host}` returned {code}"),
             )),

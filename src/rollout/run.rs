@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use super::agent::Agent;
 use super::contract::{self, Event};
-use super::endpoint::{Endpoint, Trouble};
+use super::endpoint::{Endpoint, EndpointError};
 use super::fields;
 use super::ids::Ids;
 use super::row::{Dataset, DatasetRow};
@@ -154,7 +154,7 @@ impl Run {
         let status = Status { message: self.redactor.redact(status.message), ..status };
         let report = self.options.endpoint.report(&ids, &status, self.extras());
         let told = if status.code == Code::Cancelled as i64 {
-            let late = || Err(Trouble::Gone("timed out".to_owned()));
+            let late = || Err(EndpointError::Gone("timed out".to_owned()));
             tokio::time::timeout(LAST_WORDS, report).await.unwrap_or_else(|_| late())
         } else {
             report.await
@@ -174,7 +174,7 @@ impl Run {
                 }
             }
             Ok(_) => {}
-            Err(Trouble::NoRoute) => self.check_traces(ids).await?,
+            Err(EndpointError::NoRoute) => self.check_traces(ids).await?,
             Err(trouble) => return Err(trouble.status()),
         }
         let given = self.event.completion_params(index).map_err(|failure| refused(&failure))?;
@@ -184,7 +184,7 @@ impl Run {
         let row = self.row(ids)?;
         let running = Status::new(Code::Running, "rollout is running");
         match endpoint.report(ids, &running, self.extras()).await {
-            Ok(()) | Err(Trouble::NoRoute) => {}
+            Ok(()) | Err(EndpointError::NoRoute) => {}
             Err(trouble) => return Err(trouble.status()),
         }
         match &self.options.worker {
@@ -197,7 +197,7 @@ impl Run {
     async fn check_traces(&self, ids: &Ids) -> Result<(), Status> {
         match self.options.endpoint.traces(&ids.rollout_id).await {
             Ok(_) => Ok(()),
-            Err(Trouble::NoRoute) => {
+            Err(EndpointError::NoRoute) => {
                 let message = "the endpoint shows neither the status nor the traces of a rollout: it is not a tracing endpoint; no model was called";
                 Err(Status::new(Code::NotFound, message))
             }
@@ -223,7 +223,7 @@ impl Run {
         let fields = contract::call_fields(given).map_err(|failure| refused(&failure))?;
         let earlier = match self.options.endpoint.traces(&ids.rollout_id).await {
             Ok(traces) => traces,
-            Err(Trouble::NoRoute) => Vec::new(),
+            Err(EndpointError::NoRoute) => Vec::new(),
             Err(trouble) => return Err(trouble.status()),
         };
         let endpoint = ModelEndpoint {
@@ -301,7 +301,7 @@ impl Run {
         loop {
             match self.options.endpoint.traces(&ids.rollout_id).await {
                 Ok(traces) if traces.is_empty() => {}
-                Ok(_) | Err(Trouble::NoRoute) => return Ok(true),
+                Ok(_) | Err(EndpointError::NoRoute) => return Ok(true),
                 Err(trouble) => return Err(trouble.status()),
             }
             if tokio::time::Instant::now() >= until {

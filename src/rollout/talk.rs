@@ -18,7 +18,7 @@ use crate::runner::FailedAttempts;
 
 /// The result of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Talked {
+pub(super) struct TurnCounts {
     /// The number of answers in the conversation.
     pub(super) turns: usize,
     /// How many of them were called now.
@@ -39,7 +39,7 @@ pub(super) async fn talk(
     (endpoint, timeout): (Endpoint, Duration),
     earlier: &[Trace],
     files: &Path,
-) -> Result<Talked, Status> {
+) -> Result<TurnCounts, Status> {
     let invalid = |problem: String| Status::new(Code::InvalidArgument, problem);
     let turns = row.turns().map_err(invalid)?;
     let target = target(endpoint, fields, timeout);
@@ -50,7 +50,7 @@ pub(super) async fn talk(
         body.insert("tools".to_owned(), tools.clone());
     }
     let mut messages: Vec<Value> = Vec::new();
-    let mut talked = Talked { turns: 0, called: 0 };
+    let mut talked = TurnCounts { turns: 0, called: 0 };
     for length in &turns {
         messages.extend(said.by_ref().take(*length));
         body.insert("messages".to_owned(), messages.clone().into());

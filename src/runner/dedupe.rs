@@ -4,7 +4,7 @@ use anyhow::Context as _;
 
 use super::batch::Line;
 use super::fanout::Fanout;
-use super::ledger::{ContentKey, Duplicate, Same};
+use super::ledger::{ContentKey, Duplicate, DuplicateGroup};
 use crate::model::{Digest, Request, Response};
 
 impl Fanout<'_> {
@@ -13,7 +13,7 @@ impl Fanout<'_> {
         if let Some(offset) = self.ledger.answered_at(line.index) {
             let key = content_key(&line.parse()?)?;
             if let Some(same) = self.ledger.same() {
-                same.entry(key).or_insert(Same::Answered(offset));
+                same.entry(key).or_insert(DuplicateGroup::Answered(offset));
             }
         }
         Ok(())
@@ -28,14 +28,14 @@ impl Fanout<'_> {
     ) -> anyhow::Result<bool> {
         let Some(same) = self.ledger.same() else { return Ok(false) };
         match same.get_mut(&key) {
-            Some(Same::Waiting(duplicates)) => duplicates.push(duplicate),
-            Some(Same::Answered(offset)) => {
+            Some(DuplicateGroup::Waiting(duplicates)) => duplicates.push(duplicate),
+            Some(DuplicateGroup::Answered(offset)) => {
                 let line = self.journal.line_at(*offset)?;
                 let first: Response = serde_json::from_slice(&line).context("cannot read the journal")?;
                 self.settle_duplicate(&first, duplicate, rows)?;
             }
             None => {
-                same.insert(key, Same::Waiting(Vec::new()));
+                same.insert(key, DuplicateGroup::Waiting(Vec::new()));
                 return Ok(false);
             }
         }

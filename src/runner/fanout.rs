@@ -16,7 +16,7 @@ use super::call::{Body, FinishedCall, Job, unforeseen_tokens};
 use super::calls::Calls;
 use super::dedupe::content_key;
 use super::journal::Journal;
-use super::ledger::{ContentKey, Duplicate, Ledger, Same};
+use super::ledger::{ContentKey, Duplicate, DuplicateGroup, Ledger};
 use super::pace::{Gate, Outcome, Pace};
 use super::progress::Progress;
 use super::retry_queue::RetryQueue;
@@ -327,8 +327,9 @@ impl Fanout<'_> {
             self.write(state)?;
             let offset = self.journal.append(&self.line(response)?)?;
             self.count(response);
-            let waiting = self.ledger.same().and_then(|same| same.insert(key, Same::Answered(offset)));
-            if let Some(Same::Waiting(duplicates)) = waiting {
+            let waiting =
+                self.ledger.same().and_then(|same| same.insert(key, DuplicateGroup::Answered(offset)));
+            if let Some(DuplicateGroup::Waiting(duplicates)) = waiting {
                 for duplicate in duplicates {
                     self.settle_duplicate(response, duplicate, &mut state.rows)?;
                     if state.rows.len() > MOST_UNWRITTEN {

@@ -15,7 +15,7 @@ pub(super) struct Ledger {
     failed_before: Bits,
     totals: Totals,
     priced: bool,
-    same: Option<HashMap<ContentKey, Same>>,
+    same: Option<HashMap<ContentKey, DuplicateGroup>>,
     /// With `dedupe`: journal offsets of earlier runs' responses.
     answered_at: HashMap<u64, u64>,
 }
@@ -25,7 +25,7 @@ pub(super) type ContentKey = u128;
 
 /// State of a group of identical requests.
 #[derive(Debug)]
-pub(super) enum Same {
+pub(super) enum DuplicateGroup {
     /// The first is in flight; these wait for it.
     Waiting(Vec<Duplicate>),
     /// Journal offset of the first one's row.
@@ -126,7 +126,7 @@ impl Ledger {
     }
 
     /// With `dedupe`: the groups of identical requests.
-    pub(super) fn same(&mut self) -> Option<&mut HashMap<ContentKey, Same>> {
+    pub(super) fn same(&mut self) -> Option<&mut HashMap<ContentKey, DuplicateGroup>> {
         self.same.as_mut()
     }
 

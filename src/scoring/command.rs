@@ -4,14 +4,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::row::Case;
-use super::{Ask, Given, Input, Need, Pending, failed, judged, scored, share};
+use super::{Ask, GraderCall, GraderReply, Input, Pending, failed, judged, scored, share};
 use crate::model::{Block, Check, CodeGrader, Content, Grader, GraderScore, GraderVerdict, Message, Role};
 
 /// An answer whose JSON is longer is passed in a file.
 const LONGEST_OUTPUT: usize = 50_000;
 
 #[derive(Deserialize)]
-struct Printed {
+struct CommandOutput {
     #[serde(default)]
     score: Option<Value>,
     #[serde(default)]
@@ -29,11 +29,11 @@ pub(super) fn grade(
     ask: &mut Ask<'_>,
 ) -> Result<GraderScore, Pending> {
     let config = if code.config.is_empty() { Value::Null } else { Value::Object(code.config.clone()) };
-    let need = Need::Command { argv: code.argv.clone(), cwd: &code.cwd, input: input(case, config) };
+    let need = GraderCall::Command { argv: code.argv.clone(), cwd: &code.cwd, input: input(case, config) };
     let (code, stdout, stderr) = match ask(place, need).ok_or(Pending)? {
-        Given::Ended { code, stdout, stderr } => (code, stdout, stderr),
-        Given::Failed(error) => return Ok(failed(grader, error)),
-        Given::Text(_) => return Ok(failed(grader, "the command did not run")),
+        GraderReply::Ended { code, stdout, stderr } => (code, stdout, stderr),
+        GraderReply::Failed(error) => return Ok(failed(grader, error)),
+        GraderReply::Text(_) => return Ok(failed(grader, "the command did not run")),
     };
     let stdout = super::text::trimmed(&stdout);
     let looks_like_json = stdout.starts_with(['{', '[']);
@@ -64,7 +64,7 @@ fn exited(code: i32, printed: &str) -> Check {
 
 /// Reads the output of a command that combines several grades.
 pub(super) fn joined(grader: &Grader, stdout: &str) -> GraderScore {
-    let printed = serde_json::from_str::<Printed>(stdout).ok();
+    let printed = serde_json::from_str::<CommandOutput>(stdout).ok();
     let (score, assertions, verdict) =
         printed.map_or((None, None, None), |printed| (printed.score, printed.assertions, printed.verdict));
     let score = super::clamped(score.as_ref().and_then(Value::as_f64).unwrap_or(0.0));
@@ -77,13 +77,15 @@ pub(super) fn joined(grader: &Grader, stdout: &str) -> GraderScore {
 }
 
 /// The output of a command, if its exit code is 0.
-pub(super) fn printed(given: Given) -> Result<String, String> {
+pub(super) fn printed(given: GraderReply) -> Result<String, String> {
     match given {
-        Given::Ended { code: 0, stdout, .. } => Ok(super::text::trimmed(&stdout).to_owned()),
-        Given::Ended { code, stderr, .. } if stderr.trim().is_empty() => Err(format!("exit code {code}")),
-        Given::Ended { code, stderr, .. } => Err(format!("exit code {code}: {}", stderr.trim())),
-        Given::Failed(error) => Err(error),
-        Given::Text(_) => Err("it did not run".to_owned()),
+        GraderReply::Ended { code: 0, stdout, .. } => Ok(super::text::trimmed(&stdout).to_owned()),
+        GraderReply::Ended { code, stderr, .. } if stderr.trim().is_empty() => {
+            Err(format!("exit code {code}"))
+        }
+        GraderReply::Ended { code, stderr, .. } => Err(format!("exit code {code}: {}", stderr.trim())),
+        GraderReply::Failed(error) => Err(error),
+        GraderReply::Text(_) => Err("it did not run".to_owned()),
     }
 }
 

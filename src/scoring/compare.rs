@@ -5,7 +5,9 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::assess::{self, Group};
-use super::stats::{Chance, bootstrap_interval, mcnemar, mean, number, rounded, sign_flip, standard_error};
+use super::stats::{
+    TailProbabilities, bootstrap_interval, mcnemar, mean, number, rounded, sign_flip, standard_error,
+};
 use crate::model::{
     Change, ChangeKind, Comparison, Estimate, Evaluation, Paired, ScoreStatus, TargetComparison, Trial,
 };
@@ -27,7 +29,7 @@ struct Pairs {
 
 /// The baseline of a comparison.
 #[derive(Debug, Clone, Copy)]
-pub struct Against<'a> {
+pub struct ComparisonOptions<'a> {
     /// The baseline, as the user named it.
     pub baseline: &'a str,
     /// The baseline target that every target is compared with; by default the one of the same name.
@@ -39,7 +41,7 @@ pub struct Against<'a> {
 }
 
 /// Compares each target, and records the change of each test of `evaluation`.
-pub fn compare(evaluation: &mut Evaluation, now: &[Trial], before: &[Trial], against: Against<'_>) {
+pub fn compare(evaluation: &mut Evaluation, now: &[Trial], before: &[Trial], against: ComparisonOptions<'_>) {
     let (now, before) = (assess::groups(now), assess::groups(before));
     let Matched { tests, removed } = match_up(&now, &before, against);
     for (pairs, result) in tests.iter().zip(&mut evaluation.tests) {
@@ -138,7 +140,7 @@ struct Matched<'b> {
     removed: Vec<String>,
 }
 
-fn match_up<'b>(now: &[Group<'_>], before: &'b [Group<'_>], against: Against<'_>) -> Matched<'b> {
+fn match_up<'b>(now: &[Group<'_>], before: &'b [Group<'_>], against: ComparisonOptions<'_>) -> Matched<'b> {
     let before: Vec<&Group<'_>> =
         before.iter().filter(|group| against.target.is_none_or(|target| group.target == target)).collect();
     // With one target on each side, compare them whatever their names.
@@ -168,9 +170,9 @@ fn match_up<'b>(now: &[Group<'_>], before: &'b [Group<'_>], against: Against<'_>
 
 /// Two tests, by pass and by score, may each find a regression, each at half the level, so that both together stay within it.
 struct Chances {
-    pass_rate: Option<Chance>,
+    pass_rate: Option<TailProbabilities>,
     /// Absent if scores say no more than pass or fail.
-    score: Option<Chance>,
+    score: Option<TailProbabilities>,
 }
 
 impl Chances {
@@ -195,7 +197,7 @@ impl Chances {
         }
     }
 
-    fn any(&self, alpha: f64, part: fn(&Chance) -> f64) -> bool {
+    fn any(&self, alpha: f64, part: fn(&TailProbabilities) -> f64) -> bool {
         let both = self.pass_rate.is_some() && self.score.is_some();
         let level = if both { alpha / 2.0 } else { alpha };
         self.pass_rate.iter().chain(&self.score).any(|chance| part(chance) < level)
@@ -206,7 +208,7 @@ impl Chances {
 #[cfg(test)]
 pub(super) fn is_regression(now: &[Trial], before: &[Trial], alpha: f64) -> bool {
     let before = assess::groups(before);
-    let against = Against { baseline: "", target: None, is_own: false, alpha };
+    let against = ComparisonOptions { baseline: "", target: None, is_own: false, alpha };
     let matched = match_up(&assess::groups(now), &before, against);
     let pairs: Vec<&Pairs> = matched.tests.iter().filter_map(Match::pairs).map(|(_, pairs)| pairs).collect();
     Chances::of(&pairs, alpha).any(alpha, |chance| chance.worse)
@@ -276,7 +278,7 @@ impl Pairs {
     }
 }
 
-fn paired(values: &[(f64, f64)], chance: Chance) -> Paired {
+fn paired(values: &[(f64, f64)], chance: TailProbabilities) -> Paired {
     let differences: Vec<f64> = values.iter().map(|(before, now)| now - before).collect();
     let of = |part: fn(&(f64, f64)) -> f64| rounded(mean(&values.iter().map(part).collect::<Vec<_>>()));
     let count = |differs: fn(f64) -> bool| differences.iter().filter(|d| differs(**d)).count() as u64;
@@ -303,7 +305,7 @@ mod tests {
 
     fn compared(now: &[Trial], before: &[Trial]) -> Evaluation {
         let mut evaluation = assess::assess(None, now);
-        let against = Against { baseline: "main", target: None, is_own: false, alpha: 0.05 };
+        let against = ComparisonOptions { baseline: "main", target: None, is_own: false, alpha: 0.05 };
         compare(&mut evaluation, now, before, against);
         evaluation
     }
@@ -365,7 +367,7 @@ mod tests {
         }
         trials.push(trial("old", "only old", 1, ScoreStatus::Passed));
         let mut evaluation = assess::assess(None, &trials);
-        let against = Against { baseline: "now", target: Some("old"), is_own: true, alpha: 0.05 };
+        let against = ComparisonOptions { baseline: "now", target: Some("old"), is_own: true, alpha: 0.05 };
         compare(&mut evaluation, &trials, &trials, against);
         let comparison = evaluation.comparison.unwrap();
         let found: Vec<_> =

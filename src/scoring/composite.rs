@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::row::{Case, Scorer};
-use super::{Ask, Need, Pending, clamped, command, failed, judged, llm, prompts, share, verdict};
+use super::{Ask, GraderCall, Pending, clamped, command, failed, judged, llm, prompts, share, verdict};
 use crate::model::{Aggregator, Check, Grader, GraderScore, GraderVerdict};
 
 const PLACE: &str = "{{EVALUATOR_RESULTS_JSON}}";
@@ -69,9 +69,9 @@ pub(super) fn grade(
         }
         Aggregator::Code { command: line, cwd } => {
             let argv = ["sh", "-c", line].map(ToOwned::to_owned).to_vec();
-            let need = Need::Command { argv, cwd, input: command::join_input(&scores) };
+            let need = GraderCall::Command { argv, cwd, input: command::join_input(&scores) };
             let given = ask(&format!("{place}.aggregator"), need).ok_or(Pending)?;
-            if let super::Given::Failed(error) = given {
+            if let super::GraderReply::Failed(error) = given {
                 failed(grader, error)
             } else {
                 match command::printed(given) {
@@ -87,7 +87,8 @@ pub(super) fn grade(
         Aggregator::Llm { prompt } => {
             let results = Value::Object(command::results(&scores));
             let prompt = prompt.as_deref().unwrap_or(PROMPT).replace(PLACE, &format!("{results:#}"));
-            let need = Need::Model { system: prompts::FREE_ANSWER, prompt, temperature: None, target: None };
+            let need =
+                GraderCall::Model { system: prompts::FREE_ANSWER, prompt, temperature: None, target: None };
             let given = ask(&format!("{place}.aggregator"), need).ok_or(Pending)?;
             match llm::said(given).and_then(|answer| llm::free(grader, &answer)) {
                 Ok(score) => score,

@@ -178,7 +178,7 @@ fn chance(p: f64) -> String {
 mod tests {
     use super::*;
     use crate::scoring::testing::trial;
-    use crate::scoring::{Against, assess, compare};
+    use crate::scoring::{ComparisonOptions, assess, compare};
 
     fn rows(target: &str, statuses: &[ScoreStatus]) -> Vec<Trial> {
         let of = |(test, status): (usize, &ScoreStatus)| trial(target, &test.to_string(), 1, *status);
@@ -191,7 +191,7 @@ mod tests {
         let before = rows("gpt", &vec![ScoreStatus::Passed; statuses.len()]);
         let mut evaluation = assess(None, &now);
         if gate.has_baseline {
-            let against = Against { baseline: "b", target: None, is_own: false, alpha: 0.05 };
+            let against = ComparisonOptions { baseline: "b", target: None, is_own: false, alpha: 0.05 };
             compare(&mut evaluation, &now, &before, against);
         }
         let exit = judge(&mut evaluation, &now, gate);

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::row::Case;
-use super::{Ask, Given, Need, Pending, command, failed, json, judged, prompts, scored, verdict};
+use super::{Ask, GraderCall, GraderReply, Pending, command, failed, json, judged, prompts, scored, verdict};
 use crate::model::{Check, Grader, GraderScore, GraderVerdict, LlmGrader, Prompt, Rubric};
 use crate::util::truncate::truncate;
 
@@ -76,7 +76,7 @@ pub(super) fn grade(
         }
         Some(Prompt::Command { argv, cwd, config }) => {
             let input = command::prompt_input(case, config.as_ref());
-            let need = Need::Command { argv: argv.clone(), cwd, input };
+            let need = GraderCall::Command { argv: argv.clone(), cwd, input };
             match command::printed(ask(&format!("{place}.prompt"), need).ok_or(Pending)?) {
                 Ok(text) if !text.is_empty() => Some(text),
                 Ok(_) => return Ok(failed(grader, "the command of the prompt printed nothing")),
@@ -104,7 +104,7 @@ pub(super) fn grade(
             rubrics(grader, &llm.rubrics, answer)
         }
     };
-    let mut asked = ask(place, Need::Model { system, prompt, temperature, target }).ok_or(Pending)?;
+    let mut asked = ask(place, GraderCall::Model { system, prompt, temperature, target }).ok_or(Pending)?;
     for attempt in 1.. {
         let answer = match said(asked) {
             Ok(answer) => answer,
@@ -118,18 +118,18 @@ pub(super) fn grade(
             return Ok(failed(grader, format!("{problem}: {}", excerpt(&answer))));
         }
         let prompt = prompts::again(&problem, &answer);
-        let need = Need::Model { system, prompt, temperature, target };
+        let need = GraderCall::Model { system, prompt, temperature, target };
         asked = ask(&format!("{place}.again"), need).ok_or(Pending)?;
     }
     Ok(failed(grader, "the grade is unreadable"))
 }
 
 /// The model's reply, or why there is none.
-pub(super) fn said(given: Given) -> Result<String, String> {
+pub(super) fn said(given: GraderReply) -> Result<String, String> {
     match given {
-        Given::Text(text) => Ok(text),
-        Given::Failed(error) => Err(format!("the grading model gave no answer: {error}")),
-        Given::Ended { .. } => Err("the grading model gave no answer".to_owned()),
+        GraderReply::Text(text) => Ok(text),
+        GraderReply::Failed(error) => Err(format!("the grading model gave no answer: {error}")),
+        GraderReply::Ended { .. } => Err("the grading model gave no answer".to_owned()),
     }
 }
 

@@ -8,7 +8,7 @@ use crate::model::{
 
 /// The time, cost and tokens of an answer.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Taken {
+pub struct ResourceUse {
     /// Milliseconds.
     pub duration_ms: u64,
     /// Dollars, if there is a price.
@@ -17,13 +17,13 @@ pub struct Taken {
     pub tokens: Option<TokenUsage>,
 }
 
-pub(super) fn latency(grader: &Grader, limit: f64, taken: Taken) -> GraderScore {
+pub(super) fn latency(grader: &Grader, limit: f64, taken: ResourceUse) -> GraderScore {
     let duration = float(taken.duration_ms);
     let check = at_most("ms", Some(duration), limit);
     passed_or_not(grader, check.passed, check.text)
 }
 
-pub(super) fn cost(grader: &Grader, limit: f64, taken: Taken) -> GraderScore {
+pub(super) fn cost(grader: &Grader, limit: f64, taken: ResourceUse) -> GraderScore {
     match taken.cost_usd {
         Some(cost) => {
             let passed = cost <= limit;
@@ -34,7 +34,7 @@ pub(super) fn cost(grader: &Grader, limit: f64, taken: Taken) -> GraderScore {
     }
 }
 
-pub(super) fn token_usage(grader: &Grader, limits: TokenLimits, taken: Taken) -> GraderScore {
+pub(super) fn token_usage(grader: &Grader, limits: TokenLimits, taken: ResourceUse) -> GraderScore {
     let Some(usage) = taken.tokens else {
         return passed_or_not(grader, false, "the number of tokens is unknown".to_owned());
     };

@@ -36,7 +36,7 @@ use std::path::Path;
 use crate::model::{Check, Grader, GraderScore, GraderVerdict};
 
 pub use self::assess::assess;
-pub use self::compare::{Against, compare};
+pub use self::compare::{ComparisonOptions, compare};
 pub use self::judge::{Gate, judge};
 pub use self::prompts::question;
 pub use self::ranking::{Estimate, PairedCases, mean_of_shares};
@@ -47,7 +47,7 @@ pub const DEFAULT_THRESHOLD: f64 = 0.8;
 
 /// Something that a grader needs from outside.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Need<'g> {
+pub enum GraderCall<'g> {
     /// A model's reply.
     Model {
         /// The system prompt.
@@ -82,7 +82,7 @@ pub struct Input {
 /// The result of a need.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Given {
+pub enum GraderReply {
     /// A model's reply.
     Text(String),
     /// A command's result.
@@ -100,7 +100,7 @@ pub enum Given {
 
 /// Answers needs by the position of their grader: `0`, or `2.1` for the second member of the third grader.
 /// `None` while the result is pending.
-pub type Ask<'a> = dyn FnMut(&str, Need<'_>) -> Option<Given> + 'a;
+pub type Ask<'a> = dyn FnMut(&str, GraderCall<'_>) -> Option<GraderReply> + 'a;
 
 /// The result of a need is not available yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use super::metrics::Taken;
+use super::metrics::ResourceUse;
 use super::{
     Ask, DEFAULT_THRESHOLD, Pending, command, composite, failed, field_accuracy, json, llm, metrics, text,
     trajectory,
@@ -28,7 +28,7 @@ pub struct Case<'c> {
     /// The turns of the answer, with their tool calls.
     pub turns: &'c [OutputMessage],
     /// Its time, cost and tokens.
-    pub taken: Taken,
+    pub taken: ResourceUse,
     question: &'c dyn Fn() -> String,
 }
 
@@ -80,7 +80,7 @@ impl Scorer {
         else {
             return Ok(row);
         };
-        let taken = Taken {
+        let taken = ResourceUse {
             duration_ms: response.duration_ms,
             cost_usd: response.cost_usd,
             tokens: response.token_usage,

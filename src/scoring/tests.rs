@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Given, Need, Scorer};
+use super::{GraderCall, GraderReply, Scorer};
 use crate::model::{
-    Aggregator, Content, Digest, Grader, GraderKind, Grading, LlmGrader, Message, OutputMessage, Response,
-    Role, ScoreError, ScoreRow, ScoreStatus, TestCase, Which,
+    Aggregator, Content, Digest, Grader, GraderKind, Grading, LlmGrader, Message, OutputMessage, Quantifier,
+    Response, Role, ScoreError, ScoreRow, ScoreStatus, TestCase,
 };
 
 fn grader(name: &str, kind: GraderKind) -> Grader {
@@ -15,7 +15,8 @@ fn grader(name: &str, kind: GraderKind) -> Grader {
 }
 
 fn contains(value: &str) -> Grader {
-    let kind = GraderKind::Contains { which: Which::One, ignore_case: false, values: vec![value.to_owned()] };
+    let kind =
+        GraderKind::Contains { which: Quantifier::One, ignore_case: false, values: vec![value.to_owned()] };
     grader(value, kind)
 }
 
@@ -41,8 +42,12 @@ fn answer(text: &str) -> Response {
     Response { output, ..Response::blank("t".to_owned(), "gpt", Digest::of(b"")) }
 }
 
-fn graded(test: &TestCase, text: &str, given: &dyn Fn(&str, &Need<'_>) -> Option<Given>) -> Option<ScoreRow> {
-    let mut ask = |place: &str, need: Need<'_>| given(place, &need);
+fn graded(
+    test: &TestCase,
+    text: &str,
+    given: &dyn Fn(&str, &GraderCall<'_>) -> Option<GraderReply>,
+) -> Option<ScoreRow> {
+    let mut ask = |place: &str, need: GraderCall<'_>| given(place, &need);
     Scorer::default().row(test, 1, &answer(text), None, &|| "What is it?".to_owned(), &mut ask).ok()
 }
 
@@ -65,12 +70,12 @@ fn a_pattern_that_never_terminates_is_an_error_of_its_row() {
 fn an_invalid_answer_of_a_grader_is_an_error_of_its_row() {
     let mut told = Vec::new();
     for given in [
-        Given::Text("I would say it is fine.".to_owned()),
-        Given::Text("{\"score\": 1.5}".to_owned()),
-        Given::Text("{\"score\": \"1\"}".to_owned()),
-        Given::Text("{\"verdict\": \"pass\"}".to_owned()),
-        Given::Text(String::new()),
-        Given::Failed("rate_limited: slow down".to_owned()),
+        GraderReply::Text("I would say it is fine.".to_owned()),
+        GraderReply::Text("{\"score\": 1.5}".to_owned()),
+        GraderReply::Text("{\"score\": \"1\"}".to_owned()),
+        GraderReply::Text("{\"verdict\": \"pass\"}".to_owned()),
+        GraderReply::Text(String::new()),
+        GraderReply::Failed("rate_limited: slow down".to_owned()),
     ] {
         let row = graded(&test(vec![]), "an answer", &|_, _| Some(given.clone())).unwrap();
         assert_eq!((row.status, row.score), (ScoreStatus::Error, 0.0));
@@ -89,9 +94,9 @@ fn an_invalid_answer_of_a_grader_is_an_error_of_its_row() {
 
 #[test]
 fn an_unreadable_grade_is_requested_once_more() {
-    let ask = |place: &str, _: &Need<'_>| {
+    let ask = |place: &str, _: &GraderCall<'_>| {
         let text = if place == "0.again" { "{\"score\": 0.9}" } else { "Nine of ten!" };
-        Some(Given::Text(text.to_owned()))
+        Some(GraderReply::Text(text.to_owned()))
     };
     let row = graded(&test(vec![]), "an answer", &ask).unwrap();
     assert_eq!(row.status, ScoreStatus::Passed, "{row:?}");
@@ -103,7 +108,8 @@ fn an_error_is_not_turned_into_a_pass() {
     let members = vec![grader("m", GraderKind::Llm(LlmGrader::default())), contains("a")];
     let composite = GraderKind::Composite { members, aggregator: Aggregator::Threshold(0.0) };
     for graders in [vec![contains("a"), llm(true)], vec![contains("a"), grader("c", composite)]] {
-        let row = graded(&test(graders), "a", &|_, _| Some(Given::Text("nonsense".to_owned()))).unwrap();
+        let row =
+            graded(&test(graders), "a", &|_, _| Some(GraderReply::Text("nonsense".to_owned()))).unwrap();
         assert_eq!((row.status, row.score), (ScoreStatus::Error, 0.0), "{row:?}");
     }
 }
@@ -115,15 +121,15 @@ fn all_needs_are_requested_before_any_is_awaited() {
     let composite = GraderKind::Composite { members, aggregator: Aggregator::Llm { prompt: None } };
     let test = test(vec![llm("a"), grader("c", composite), llm("b")]);
     let places = std::cell::RefCell::new(Vec::new());
-    let none = |place: &str, _: &Need<'_>| {
+    let none = |place: &str, _: &GraderCall<'_>| {
         places.borrow_mut().push(place.to_owned());
         None
     };
     assert_eq!(graded(&test, "x", &none), None);
     assert_eq!(places.take(), ["0", "1.0", "1.1", "2"]);
-    let half = |place: &str, _: &Need<'_>| {
+    let half = |place: &str, _: &GraderCall<'_>| {
         places.borrow_mut().push(place.to_owned());
-        (place != "1.aggregator").then(|| Given::Text("{\"score\": 1}".to_owned()))
+        (place != "1.aggregator").then(|| GraderReply::Text("{\"score\": 1}".to_owned()))
     };
     assert_eq!(graded(&test, "x", &half), None);
     assert_eq!(places.take(), ["0", "1.0", "1.1", "1.aggregator", "2"]);
@@ -132,8 +138,8 @@ fn all_needs_are_requested_before_any_is_awaited() {
 #[test]
 fn the_prompt_is_complete_and_marks_data() {
     let prompt = std::cell::RefCell::new(String::new());
-    let ask = |_: &str, need: &Need<'_>| {
-        if let Need::Model { system, prompt: text, .. } = need {
+    let ask = |_: &str, need: &GraderCall<'_>| {
+        if let GraderCall::Model { system, prompt: text, .. } = need {
             *prompt.borrow_mut() = format!("{system}\n-----\n{text}");
         }
         None

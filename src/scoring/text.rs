@@ -1,19 +1,24 @@
 //! Graders that check the text of an answer.
 
-use crate::model::Which;
+use crate::model::Quantifier;
 
 /// Whether a response contains the expected texts, and which it contains or lacks.
-pub(super) fn contains(answer: &str, which: Which, ignore_case: bool, values: &[String]) -> (bool, String) {
+pub(super) fn contains(
+    answer: &str,
+    which: Quantifier,
+    ignore_case: bool,
+    values: &[String],
+) -> (bool, String) {
     let folded = if ignore_case { &*answer.to_lowercase() } else { answer };
     let has = |value: &String| {
         if ignore_case { folded.contains(&value.to_lowercase()) } else { folded.contains(value.as_str()) }
     };
     let (found, missing): (Vec<&String>, Vec<&String>) = values.iter().partition(|value| has(value));
-    let passed = if which == Which::Any { !found.is_empty() } else { missing.is_empty() };
+    let passed = if which == Quantifier::Any { !found.is_empty() } else { missing.is_empty() };
     let (how, values) = match (passed, which) {
         (true, _) => ("contains", found),
-        (false, Which::Any) => ("contains none of", missing),
-        (false, Which::One | Which::All) => ("does not contain", missing),
+        (false, Quantifier::Any) => ("contains none of", missing),
+        (false, Quantifier::One | Quantifier::All) => ("does not contain", missing),
     };
     let quoted: Vec<String> = values.iter().map(|value| format!("\"{value}\"")).collect();
     let case = if ignore_case { ", in any case" } else { "" };
@@ -44,9 +49,9 @@ mod tests {
     #[test]
     fn case_mapping_uses_the_whole_text() {
         let values = |value: &str| [value.to_owned()];
-        assert!(contains("ΟΔΟΣ", Which::One, true, &values("οδος")).0);
-        assert!(contains("STRASSE", Which::One, true, &values("strasse")).0);
-        assert!(!contains("STRASSE", Which::One, true, &values("straße")).0);
-        assert!(contains("İstanbul", Which::One, true, &values("i\u{307}stanbul")).0);
+        assert!(contains("ΟΔΟΣ", Quantifier::One, true, &values("οδος")).0);
+        assert!(contains("STRASSE", Quantifier::One, true, &values("strasse")).0);
+        assert!(!contains("STRASSE", Quantifier::One, true, &values("straße")).0);
+        assert!(contains("İstanbul", Quantifier::One, true, &values("i\u{307}stanbul")).0);
     }
 }

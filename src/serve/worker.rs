@@ -11,7 +11,7 @@ use super::app::App;
 use super::error::Refusal;
 use super::evaluation::{self, CheckedOut, Evaluator, Order};
 use super::failures;
-use super::jobs::{Job, JobId, JobState, Taken};
+use super::jobs::{Job, JobId, JobState, SlotGuard};
 use crate::skills::evaluate::{Progress, RunProgress};
 
 /// Time limit for reporting to GitHub.
@@ -27,7 +27,7 @@ pub(super) fn begin(
     evaluator: &Arc<Evaluator>,
     order: Order,
     started_at: Timestamp,
-    taken: Taken,
+    taken: SlotGuard,
     reply: Reply,
 ) {
     let job = Job::new(JobId::new(started_at), order, started_at);
@@ -46,14 +46,14 @@ pub(super) async fn resume(app: Arc<App>, evaluator: Arc<Evaluator>, jobs: Vec<J
                     }
                     break;
                 }
-                Err(super::jobs::NoPlace::Busy(_)) => {}
-                Err(super::jobs::NoPlace::Closed) => return,
+                Err(super::jobs::SlotError::Busy(_)) => {}
+                Err(super::jobs::SlotError::Closed) => return,
             }
         }
     }
 }
 
-fn start(app: &Arc<App>, evaluator: &Arc<Evaluator>, job: Job, taken: Taken, reply: Option<Reply>) {
+fn start(app: &Arc<App>, evaluator: &Arc<Evaluator>, job: Job, taken: SlotGuard, reply: Option<Reply>) {
     let (app, evaluator) = (Arc::clone(app), Arc::clone(evaluator));
     let working = Working::new(&app.working);
     let begun = std::thread::Builder::new().name("job".to_owned()).spawn(move || {
@@ -77,7 +77,7 @@ fn on_thread(
     app: &App,
     evaluator: &Evaluator,
     job: Job,
-    taken: Taken,
+    taken: SlotGuard,
     reply: Option<Reply>,
     span: &tracing::Span,
 ) {
@@ -102,7 +102,7 @@ fn on_thread(
     }
 }
 
-async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: Taken, reply: Option<Reply>) {
+async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: SlotGuard, reply: Option<Reply>) {
     let is_new = reply.is_some();
     let checked_out = evaluator.check_out(&job.order).await;
     if reply.as_ref().is_some_and(Reply::is_closed) {
@@ -151,7 +151,7 @@ async fn refused(
     app: &App,
     evaluator: &Evaluator,
     job: Job,
-    taken: Taken,
+    taken: SlotGuard,
     reply: Option<Reply>,
     refusal: Refusal,
 ) {
@@ -214,7 +214,7 @@ async fn stop_when_told(app: &App, id: &JobId, stop: &watch::Sender<bool>) -> st
     std::future::pending().await
 }
 
-async fn finish(app: &App, evaluator: &Evaluator, job: Job, taken: Taken, state: JobState) {
+async fn finish(app: &App, evaluator: &Evaluator, job: Job, taken: SlotGuard, state: JobState) {
     match &state {
         JobState::Completed { pull_request, warnings, .. } => {
             for warning in warnings {

@@ -1,7 +1,7 @@
-//! Sets up runner repositories and checks setups.
+//! Sets up projects and runner repositories, and checks setups.
 //!
-//! `init_runner` creates or completes a runner repository: `survey` reads the current state, `steps` are the missing parts, `files` is what
-//! they write, with `models` for the example models, `vendor_half` is the setup at a vendor without a stored key, and `local_target` adds the dispatcher's target. `doctor` checks a setup from the
+//! `project` writes a first project. `init_runner` creates or completes a runner repository: `survey` reads the current state, `steps` are the missing parts, `files` is what
+//! they write, with `models` for the example models, `provider_choice` for the provider, `vendor_half` is the setup at a vendor without a stored key, and `local_target` adds the dispatcher's target. `doctor` checks a setup from the
 //! token to the key, and changes nothing; `target_report` renders its findings.
 
 mod doctor;
@@ -10,14 +10,17 @@ mod init_runner;
 mod local_target;
 mod models;
 mod ping;
+mod project;
+mod provider_choice;
 mod steps;
 mod survey;
 mod target_report;
 mod vendor_half;
 
-pub use doctor::{Costs, examine, ping_costs, shutdown};
+pub use doctor::{DoctorOptions, check_targets};
 pub use init_runner::init_runner;
-pub use models::{ModelChoice, is_supported};
-pub use ping::{PING_BYTES, PING_TOKENS, Ping};
-pub use survey::{Keyless, RunnerPlan};
-pub use target_report::{Report, Status, TargetReport};
+pub use models::ModelChoice;
+pub use project::init_project;
+pub use provider_choice::choose_provider;
+pub use survey::RunnerPlan;
+pub use target_report::Status;

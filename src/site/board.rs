@@ -80,14 +80,14 @@ pub(super) enum Cell<'b> {
 
 /// What is read besides the entries.
 #[derive(Debug, Default)]
-pub(super) struct Beside {
+pub(super) struct EntryExtras {
     pub(super) times: HashMap<String, Timestamp>,
     pub(super) details: HashMap<Digest, EntryDetails>,
     pub(super) statements: HashMap<Digest, Vec<u8>>,
 }
 
 impl Board {
-    pub(super) fn new(file: Leaderboard, title: &str, mut beside: Beside) -> Self {
+    pub(super) fn new(file: Leaderboard, title: &str, mut beside: EntryExtras) -> Self {
         let key = |model: &str, alias: Option<&String>| (model.to_owned(), alias.cloned());
         let skill_names: BTreeMap<&str, usize> = {
             let entries = file.entries().iter().map(|entry| entry.skill.as_str());

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::board::{Beside, Board};
+use super::board::{Board, EntryExtras};
 use crate::git::commit_times;
 use crate::leaderboard::{Entry, Leaderboard, details_path, entry_digest, read_details};
 use crate::model::{Digest, Failure};
@@ -51,7 +51,7 @@ impl Library {
 
     /// Adds what the checkout at `root` has about these entries, and the times of their commits from the clone at `history`.
     pub fn beside(board: Leaderboard, root: &Path, history: &Path, title: &str) -> Self {
-        let mut beside = Beside { times: times(&board, history), ..Beside::default() };
+        let mut beside = EntryExtras { times: times(&board, history), ..EntryExtras::default() };
         let mut warnings = Vec::new();
         for entry in board.entries() {
             let digest = entry_digest(entry);

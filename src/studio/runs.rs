@@ -18,7 +18,7 @@ use super::session::Session;
 use super::trend::Trend;
 use crate::model::{Failure, Verdict};
 use crate::report::{Results, html_policy, render_html};
-use crate::scoring::{Against, Gate, assess, compare as compare_trials, judge};
+use crate::scoring::{ComparisonOptions, Gate, assess, compare as compare_trials, judge};
 
 /// The most reports rendered at once: each reads a whole directory.
 static MAKING: Semaphore = Semaphore::const_new(2);
@@ -133,7 +133,7 @@ fn show_list(
     let trend = match (filter.suite.is_empty(), &suites[..]) {
         (false, _) => Trend::of(&filter.suite, &of_suite),
         // One suite needs no choice.
-        (true, [(only, _)]) => Trend::of(*only, &of_suite),
+        (true, [(only, _)]) => Trend::of(only, &of_suite),
         (true, _) => None,
     };
     let runs: Vec<&Run> = of_suite.into_iter().filter(|run| filter.has(run)).collect();
@@ -173,7 +173,7 @@ impl RunsQuery {
     fn rest(&self) -> String {
         let fields = [("suite", &self.suite), ("q", &self.q), ("result", &self.result)];
         let given = fields.into_iter().filter(|(_, value)| !value.is_empty());
-        given.map(|(name, value)| format!("&{name}={}", in_url(value))).collect()
+        given.fold(String::new(), |text, (name, value)| text + &format!("&{name}={}", in_url(value)))
     }
 }
 
@@ -328,7 +328,8 @@ pub(super) async fn report(
 fn render(results: &Results, earlier: Option<&Results>) -> String {
     let mut evaluation = assess(results.suite.clone(), &results.trials);
     if let Some(earlier) = earlier {
-        let against = Against { baseline: &earlier.shown, target: None, is_own: false, alpha: ALPHA };
+        let against =
+            ComparisonOptions { baseline: &earlier.shown, target: None, is_own: false, alpha: ALPHA };
         compare_trials(&mut evaluation, &results.trials, &earlier.trials, against);
     }
     let gate = Gate {

@@ -27,13 +27,13 @@ const AT_ONCE: usize = 4;
 pub(super) struct Syncs {
     registry: Option<PathBuf>,
     options: Options,
-    seen: Mutex<Seen>,
+    seen: Mutex<SyncsState>,
     places: Semaphore,
     looks: Semaphore,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct SyncsState {
     /// The benchmarks in the registry; `None` before the first look.
     found: Option<Result<Vec<Benchmark>, Unreadable>>,
     statuses: BTreeMap<String, Status>,
@@ -44,7 +44,7 @@ struct Seen {
     is_looking: bool,
 }
 
-impl Seen {
+impl SyncsState {
     fn history(&self, id: &str) -> Vec<SyncRecord> {
         let mut history = self.statuses.get(id).map(|status| status.history.clone()).unwrap_or_default();
         if let Some(done) = self.done.get(id)
@@ -160,7 +160,7 @@ impl Syncs {
     async fn run(self: Arc<Self>, benchmark: Benchmark) {
         let id = benchmark.id.clone();
         // Whatever happens, the benchmark must not stay busy forever.
-        let _over = Over { syncs: Arc::clone(&self), id: id.clone() };
+        let _over = RunningSync { syncs: Arc::clone(&self), id: id.clone() };
         let Ok(_place) = self.places.acquire().await else { return };
         let this = Arc::clone(&self);
         let work = move || {
@@ -211,7 +211,7 @@ impl Syncs {
         };
         let this = Arc::clone(self);
         Some(tokio::spawn(async move {
-            let _over = Looked(Arc::clone(&this));
+            let _over = LookGuard(Arc::clone(&this));
             this.read_registry().await;
             let found = match &this.lock().found {
                 Some(Ok(found)) => found.clone(),
@@ -246,27 +246,27 @@ impl Syncs {
         looks.join_all().await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, SyncsState> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Marks the end of a sync on drop.
-struct Over {
+struct RunningSync {
     syncs: Arc<Syncs>,
     id: String,
 }
 
-impl Drop for Over {
+impl Drop for RunningSync {
     fn drop(&mut self) {
         self.syncs.lock().running.remove(&self.id);
     }
 }
 
 /// Marks the end of a look on drop.
-struct Looked(Arc<Syncs>);
+struct LookGuard(Arc<Syncs>);
 
-impl Drop for Looked {
+impl Drop for LookGuard {
     fn drop(&mut self) {
         let mut seen = self.0.lock();
         seen.is_looking = false;

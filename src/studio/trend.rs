@@ -1,7 +1,7 @@
 //! How the pass rate of a suite changed from run to run, ready to be drawn.
 
 use super::format::counted;
-use super::runs_index::Run;
+use super::runs_index::{Run, RunTarget};
 use crate::report::{ACROSS, DOWN, Px, Scale, Tick, number};
 
 /// The lines and the runs of one chart: more could not be told apart.
@@ -52,7 +52,7 @@ impl<'r> Trend<'r> {
         }
         let all = targets.len();
         targets.truncate(MOST_LINES);
-        let lowest = steps.iter().flat_map(|run| &run.told.targets).filter_map(|target| target.pass_rate());
+        let lowest = steps.iter().flat_map(|run| &run.told.targets).filter_map(RunTarget::pass_rate);
         let floor = (lowest.fold(1.0, f64::min) * 10.0 - 0.25).floor().clamp(0.0, 9.0) / 10.0;
         let y = Scale { from: [1.0, floor], to: DOWN };
         let x = Scale { from: [-0.5, number(steps.len()) - 0.5], to: ACROSS };
@@ -62,7 +62,7 @@ impl<'r> Trend<'r> {
                 let ((passed, of), rate) = target.passed.zip(target.pass_rate())?;
                 Some(Point { run, passed, of, rate, x: x.at(number(place)), y: y.at(rate) })
             });
-            Line { target: *name, points: points.collect() }
+            Line { target: name, points: points.collect() }
         };
         let lines: Vec<Line<'r>> = targets.iter().map(line).collect();
         let every = steps.len().div_ceil(8).max(1);

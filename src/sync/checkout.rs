@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use super::clone_state::{CloneState, named};
 use super::failure::{Failure, Kind};
-use super::modules::{Modules, Others};
+use super::modules::{Modules, UntrackedFiles};
 use super::record::Record;
 use super::registry::Benchmark;
 use super::step::Step;
@@ -205,7 +205,7 @@ impl CheckoutOptions<'_> {
         if tree.join(".gitmodules").is_file() {
             if self.options.submodules || place.git_dir().join("modules").is_dir() {
                 let args = ["update", "--init", "--recursive", "--depth", "1"];
-                let others = Others::list(place)?;
+                let others = UntrackedFiles::list(place)?;
                 place.transfer(self.reach, "submodule", &args, None, &|_| {})?;
                 others.check(place)?;
             } else {

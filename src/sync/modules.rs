@@ -74,9 +74,9 @@ impl Modules {
 
 /// The user's new files in submodules; git would overwrite ignored ones.
 #[derive(Debug)]
-pub(super) struct Others(Vec<(PathBuf, u64)>);
+pub(super) struct UntrackedFiles(Vec<(PathBuf, u64)>);
 
-impl Others {
+impl UntrackedFiles {
     /// Lists them, while the submodules' configuration is ours.
     pub(super) fn list(place: &IsolatedRepo) -> anyhow::Result<Self> {
         let mut found = Vec::new();

@@ -2,9 +2,8 @@
 //! the service with TLS and a token, the templates as users copy them, run by act, our container, and a gateway that behaves like
 //! MindRouter.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, KeyUsagePurpose};
@@ -13,6 +12,7 @@ use serde_json::{Value, json};
 
 use crate::act::one_at_a_time;
 use crate::evaluate::stage::{KEY, LIBRARY, SKILL, Stage, TOKEN};
+use crate::support::Server;
 use crate::support::github::{MockGithub, NewRepo, RunView};
 
 /// The workflow's token for the service.
@@ -84,7 +84,7 @@ fn a_push_becomes_a_pull_request_that_merges() {
 
 /// `serve`, stopped with the test.
 struct Service {
-    child: Child,
+    _server: Server,
     url: String,
     ca: String,
 }
@@ -93,45 +93,8 @@ impl Service {
     /// With TLS, by a private CA.
     fn start(stage: &Stage) -> Self {
         let (ca, cert, key) = certificates();
-        stage.workspace.write("cert.pem", cert);
-        stage.workspace.write("key.pem", key);
-        let api = stage.github.urls().api_url.clone();
-        let mut command = stage.workspace.command(&[
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--tls-cert",
-            "cert.pem",
-            "--tls-key",
-            "key.pem",
-            "--state",
-            "state",
-            "--library",
-            "library",
-            "--datasets",
-            "datasets",
-            "--targets",
-            "targets.yaml",
-            "--token-file",
-            "token.txt",
-            "--github-api-url",
-            &api,
-        ]);
-        command.env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let mut told = String::new();
-        let url = loop {
-            let Some(Ok(line)) = lines.next() else { panic!("it did not start: {told}") };
-            if let Some((_, url)) = line.split_once("listening on ") {
-                break url.trim().to_owned();
-            }
-            told.push_str(&line);
-        };
-        // Its later output must be drained, or it blocks.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| eprintln!("serve: {line}")));
-        assert!(url.starts_with("https://127.0.0.1:"), "{url}");
-        Self { child, url, ca }
+        let server = stage.serve(&cert, &key, SERVE_TOKEN);
+        Self { url: format!("https://{}", server.address), _server: server, ca }
     }
 
     /// The settings of the library that a user makes: the secret and the variables.
@@ -183,13 +146,6 @@ impl Service {
             assert!(started.elapsed() < PATIENCE, "it takes too long: {jobs:#?}");
             std::thread::sleep(Duration::from_millis(100));
         }
-    }
-}
-
-impl Drop for Service {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

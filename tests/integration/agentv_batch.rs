@@ -54,10 +54,7 @@ impl Scene {
         let args = ["dispatch", "--agentv-batch", "s.eval.yaml", "--target", "cloud"];
         let args = [&args, &["--output-file", file.to_str().unwrap()][..], more].concat();
         let mut command = self.workspace().command(&args);
-        let output = command.current_dir(self.workspace().path("evals")).output().unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let output =
-            Output { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) };
+        let output = Output::of(command.current_dir(self.workspace().path("evals")));
         assert_eq!(output.stdout, "", "stdout is for data");
         (output, file)
     }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::routing::{get, post};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use crate::api::{Asked, VERSIONS, json_body};
+use crate::api::{Asked, Call, InRepo, VERSIONS, json_body};
 use crate::auth::{allow, not_accessible};
 use crate::control;
 use crate::limits;
@@ -34,7 +34,7 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/repos/{owner}/{repo}/installation", get(installation))
 }
 
-async fn rate_limit(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+async fn rate_limit(Call { world, asked }: Call) -> Reply {
     let (who, limit) = limits::bucket(asked.caller.token.as_ref());
     let window = world.lock().limits.take(&who, limit, 0);
     let core = json!({ "limit": window.limit, "used": window.used, "remaining": window.remaining(), "reset": window.reset });
@@ -59,7 +59,7 @@ async fn meta(State(world): World_) -> Reply {
     Ok(ok(&body))
 }
 
-async fn user(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+async fn user(Call { world, asked }: Call) -> Reply {
     let token = asked.caller.token.ok_or_else(|| Refused::new(401, "Requires authentication"))?;
     if matches!(token.kind, TokenKind::Installation | TokenKind::Job) {
         return Err(Refused::new(403, "Resource not accessible by integration"));
@@ -79,11 +79,7 @@ async fn user(State(world): World_, Extension(asked): Extension<Asked>) -> Reply
     Ok(ok(&user))
 }
 
-async fn organization(
-    State(world): World_,
-    Path(org): Path<String>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn organization(Call { world, asked }: Call, Path(org): Path<String>) -> Reply {
     asked.caller.token.ok_or_else(|| Refused::new(401, "Requires authentication"))?;
     let api = format!("{}/orgs/{org}", world.urls.api_url);
     let now = shown(crate::world::now());
@@ -101,16 +97,12 @@ async fn organization(
     })))
 }
 
-async fn new_own_repo(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+async fn new_own_repo(Call { world, asked }: Call) -> Reply {
     let login = asked.caller.login();
     create_repo(&world, &asked, &login).await
 }
 
-async fn new_organization_repo(
-    State(world): World_,
-    Path(org): Path<String>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn new_organization_repo(Call { world, asked }: Call, Path(org): Path<String>) -> Reply {
     create_repo(&world, &asked, &org).await
 }
 
@@ -143,7 +135,7 @@ fn app_of(asked: &Asked) -> Result<u64, Refused> {
     asked.caller.app.ok_or_else(|| Refused::new(401, "A JSON web token could not be decoded"))
 }
 
-async fn app(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+async fn app(Call { world, asked }: Call) -> Reply {
     let id = app_of(&asked)?;
     let now = shown(crate::world::now());
     Ok(ok(&json!({
@@ -163,18 +155,14 @@ async fn app(State(world): World_, Extension(asked): Extension<Asked>) -> Reply 
     })))
 }
 
-async fn installations(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+async fn installations(Call { world, asked }: Call) -> Reply {
     let id = app_of(&asked)?;
     let all = world.lock().apps.get(&id).map(|app| app.installations.clone()).unwrap_or_default();
     let granted = permissions_of(&world, id, None);
     Ok(ok(&all.iter().map(|(owner, number)| installed(&world, id, owner, *number, &granted)).collect()))
 }
 
-async fn installation(
-    State(world): World_,
-    Path((owner, name)): Path<(String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn installation(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let id = app_of(&asked)?;
     let full_name = format!("{owner}/{name}").to_lowercase();
     let state = world.lock();
@@ -222,11 +210,7 @@ fn installed(world: &World, app: u64, owner: &str, installation: u64, permission
 }
 
 /// A token for the repositories of an installation, or for a subset of them.
-async fn access_token(
-    State(world): World_,
-    Path(installation): Path<u64>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn access_token(Call { world, asked }: Call, Path(installation): Path<u64>) -> Reply {
     let id = app_of(&asked)?;
     let body = json_body(&asked)?;
     let mut state = world.lock();
@@ -270,7 +254,7 @@ async fn access_token(
 }
 
 /// The default branch of a repository, however the query is spelled.
-pub(crate) async fn graphql(State(world): World_, Extension(asked): Extension<Asked>) -> Reply {
+pub(crate) async fn graphql(Call { world, asked }: Call) -> Reply {
     let body = json_body(&asked)?;
     let variables = &body["variables"];
     let part = |names: [&str; 2]| {

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, Path, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -39,6 +40,28 @@ pub(crate) struct Asked {
     pub(crate) accept: String,
     /// The body.
     pub(crate) body: Bytes,
+}
+
+/// A request, as handlers take it.
+pub(crate) struct Call {
+    pub(crate) world: Arc<World>,
+    pub(crate) asked: Asked,
+}
+
+/// The path of a route below a repository.
+pub(crate) type InRepo = Path<(String, String)>;
+/// The same with a name.
+pub(crate) type Named = Path<(String, String, String)>;
+/// The same with a number.
+pub(crate) type Numbered = Path<(String, String, u64)>;
+
+impl FromRequestParts<Arc<World>> for Call {
+    type Rejection = Refused;
+
+    async fn from_request_parts(parts: &mut Parts, world: &Arc<World>) -> Result<Self, Refused> {
+        let asked = parts.extensions.get().cloned().ok_or_else(Refused::not_found)?;
+        Ok(Self { world: Arc::clone(world), asked })
+    }
 }
 
 /// Serves one request to the API.
@@ -83,10 +106,10 @@ pub(crate) async fn serve(State(world): State<Arc<World>>, request: Request, nex
         version: version(&parts.headers).unwrap_or(VERSIONS[0]),
         query,
         url: format!("{}{path}", world.urls.api_url),
-        accept: text(&parts.headers, header::ACCEPT.as_str()).to_owned(),
+        accept: header_text(&parts.headers, header::ACCEPT.as_str()).to_owned(),
         body: body.clone(),
     };
-    let etag_sent = text(&parts.headers, header::IF_NONE_MATCH.as_str()).to_owned();
+    let etag_sent = header_text(&parts.headers, header::IF_NONE_MATCH.as_str()).to_owned();
     let is_read = parts.method.is_safe();
     let refused = refused_at_once(&world, &parts.headers, caller, &known, &called);
     parts.extensions.insert(asked);
@@ -129,7 +152,7 @@ fn refused_at_once(
     known: &Caller,
     called: &str,
 ) -> Option<Response> {
-    if text(headers, header::USER_AGENT.as_str()).is_empty() {
+    if header_text(headers, header::USER_AGENT.as_str()).is_empty() {
         let message = "Request forbidden by administrative rules. Please make sure your request has a User-Agent header";
         return Some(Refused::new(403, message).into_response());
     }
@@ -160,7 +183,7 @@ async fn checked(world: &World, matched: Option<&Matched>, called: &str, respons
     let (parts, body) = response.into_parts();
     let body = to_bytes(body, usize::MAX).await.unwrap_or_default();
     if let Some(matched) = matched {
-        let content_type = text(&parts.headers, header::CONTENT_TYPE.as_str());
+        let content_type = header_text(&parts.headers, header::CONTENT_TYPE.as_str());
         for problem in world.openapi.check_answer(matched, parts.status.as_u16(), content_type, &body) {
             world.violation(called, format!("the answer {}: {problem}", parts.status.as_u16()));
         }
@@ -237,7 +260,7 @@ fn recorded_headers(headers: &HeaderMap) -> BTreeMap<String, String> {
     headers.iter().map(|(name, value)| shown(name.as_str(), value)).collect()
 }
 
-fn text<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
+fn header_text<'h>(headers: &'h HeaderMap, name: &str) -> &'h str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
@@ -247,4 +270,19 @@ pub(crate) fn json_body(asked: &Asked) -> Result<Value, Refused> {
         return Ok(Value::Null);
     }
     serde_json::from_slice(&asked.body).map_err(|_| Refused::new(400, "Problems parsing JSON"))
+}
+
+/// GitHub's limit for texts.
+const LONGEST_TEXT: usize = 65_536;
+
+/// A text in the body.
+pub(crate) fn text(asked: &Asked, field: &str) -> Result<String, Refused> {
+    let text = json_body(asked)?[field].as_str().unwrap_or_default().to_owned();
+    if text.chars().count() > LONGEST_TEXT {
+        return Err(Refused::new(
+            422,
+            format!("Validation Failed: {field} is too long (maximum is 65536 characters)"),
+        ));
+    }
+    Ok(text)
 }

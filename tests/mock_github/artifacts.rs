@@ -2,19 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::routing::get;
 use serde_json::{Value, json};
 
-use crate::api::Asked;
+use crate::api::{Asked, Call, InRepo, Numbered};
 use crate::auth::allow;
 use crate::reply::{Refused, Reply, empty, found, ok, page};
 use crate::results_service;
 use crate::wire::What;
 use crate::world::{Artifact, Repo, State as Everything, World, shown};
-
-type World_ = State<Arc<World>>;
 
 /// The routes.
 pub(crate) fn routes() -> axum::Router<Arc<World>> {
@@ -26,11 +24,7 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route(&format!("{ARTIFACTS}/{{artifact}}/{{format}}"), get(download))
 }
 
-async fn list_of_run(
-    State(world): World_,
-    Path((owner, name, run)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn list_of_run(Call { world, asked }: Call, Path((owner, name, run)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     if !world.lock().runs.get(&run).is_some_and(|run| run.repo == repo.full_name() && run.is_visible()) {
         return Err(Refused::not_found());
@@ -38,11 +32,7 @@ async fn list_of_run(
     Ok(listed(&world, &repo, Some(run), &asked))
 }
 
-async fn list(
-    State(world): World_,
-    Path((owner, name)): Path<(String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn list(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     Ok(listed(&world, &repo, None, &asked))
 }
@@ -76,22 +66,14 @@ fn find(world: &World, repo: &Repo, id: u64) -> Result<Artifact, Refused> {
     is_here.then(|| artifact.clone()).ok_or_else(Refused::not_found)
 }
 
-async fn one(
-    State(world): World_,
-    Path((owner, name, id)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn one(Call { world, asked }: Call, Path((owner, name, id)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     let artifact = find(&world, &repo, id)?;
     let body = described(&world, &world.lock(), &repo, &artifact);
     Ok(ok(&body))
 }
 
-async fn remove(
-    State(world): World_,
-    Path((owner, name, id)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn remove(Call { world, asked }: Call, Path((owner, name, id)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "write")?;
     find(&world, &repo, id)?;
     world.lock().artifacts.remove(&id);
@@ -99,9 +81,8 @@ async fn remove(
 }
 
 async fn download(
-    State(world): World_,
+    Call { world, asked }: Call,
     Path((owner, name, id, format)): Path<(String, String, u64, String)>,
-    Extension(asked): Extension<Asked>,
 ) -> Reply {
     // Without a token there is no download, not even from a public repository.
     if asked.caller.token.is_none() {

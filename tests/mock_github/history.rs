@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::Path;
 use axum::response::IntoResponse as _;
 use axum::routing::get;
 use serde_json::{Value, json};
 
-use crate::api::Asked;
+use crate::api::{Call, InRepo, Named};
 use crate::auth::allow;
-use crate::reply::{Refused, Reply, ok, page};
+use crate::reply::{Refused, Reply, ok, page, paged};
 use crate::shapes;
 use crate::world::{Repo, World};
 
@@ -20,8 +20,6 @@ const MOST_ENTRIES: usize = 100_000;
 /// One field per part: id, parents, tree, author, committer, subject.
 const FORMAT: &str = "--format=%H%x00%P%x00%T%x00%an%x00%ae%x00%aI%x00%cn%x00%ce%x00%cI%x00%s";
 
-type World_ = State<Arc<World>>;
-
 /// The routes.
 pub(crate) fn routes() -> axum::Router<Arc<World>> {
     axum::Router::new()
@@ -31,11 +29,7 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/repos/{owner}/{repo}/git/trees/{tree}", get(tree))
 }
 
-async fn commits(
-    State(world): World_,
-    Path((owner, name)): Path<(String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn commits(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
     let from = asked.query.get("sha").unwrap_or(&repo.default_branch);
     let from = repo.bare.resolve_any(from).await.ok_or_else(Refused::not_found)?;
@@ -46,16 +40,10 @@ async fn commits(
     args.extend(asked.query.get("path").map(ToOwned::to_owned));
     let log = repo.bare.run(&args.iter().map(String::as_str).collect::<Vec<_>>(), b"").await?;
     let lines: Vec<&str> = log.lines().collect();
-    let (lines, headers) = page(&lines, &asked.query, &asked.url);
-    let found: Vec<Value> = lines.iter().map(|line| shape(&world, &repo, line)).collect();
-    Ok((headers, ok(&Value::Array(found))).into_response())
+    Ok(paged(&lines, &asked, |line| shape(&world, &repo, line)))
 }
 
-async fn commit(
-    State(world): World_,
-    Path((owner, name, reference)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn commit(Call { world, asked }: Call, Path((owner, name, reference)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
     let unknown = || Refused::new(422, format!("No commit found for SHA: {reference}"));
     let sha = repo.bare.resolve_any(&reference).await.ok_or_else(unknown)?;
@@ -69,11 +57,7 @@ async fn commit(
     Ok(ok(&found))
 }
 
-async fn compare(
-    State(world): World_,
-    Path((owner, name, range)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn compare(Call { world, asked }: Call, Path((owner, name, range)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
     let (base, head) = range.split_once("...").ok_or_else(Refused::not_found)?;
     let base = repo.bare.resolve_any(base).await.ok_or_else(Refused::not_found)?;
@@ -112,11 +96,7 @@ async fn compare(
     Ok((headers, ok(&found)).into_response())
 }
 
-async fn tree(
-    State(world): World_,
-    Path((owner, name, tree)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn tree(Call { world, asked }: Call, Path((owner, name, tree)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
     let spec = format!("{tree}^{{tree}}");
     let sha = repo.bare.run(&["rev-parse", "--verify", "--quiet", "--end-of-options", &spec], b"").await;

@@ -2,25 +2,20 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
 use axum::routing::{get, patch};
 use serde_json::{Value, json};
 
-use crate::api::{Asked, json_body};
+use crate::api::{Call, Numbered, text};
 use crate::auth::allow;
-use crate::reply::{Refused, Reply, json_response, ok, page};
+use crate::reply::{Refused, Reply, json_response, ok, paged};
 use crate::shapes;
 use crate::wire::CommentView;
 use crate::world::{World, shown};
 
 /// Every repository has the pull requests from 1 to this number.
 const LAST_PULL_REQUEST: u64 = 9;
-/// GitHub's limit.
-const LONGEST_BODY: usize = 65_536;
-
-type World_ = State<Arc<World>>;
 
 /// The routes.
 pub(crate) fn routes() -> axum::Router<Arc<World>> {
@@ -29,11 +24,7 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/repos/{owner}/{repo}/issues/comments/{id}", patch(update_comment))
 }
 
-async fn comments(
-    State(world): World_,
-    Path((owner, name, number)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn comments(Call { world, asked }: Call, Path((owner, name, number)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "pull_requests", "read")?.full_name();
     exists(number)?;
     let found: Vec<CommentView> = {
@@ -41,19 +32,13 @@ async fn comments(
         let ours = |comment: &&CommentView| comment.repo == repo && comment.number == number;
         state.comments.iter().filter(ours).cloned().collect()
     };
-    let (found, headers) = page(&found, &asked.query, &asked.url);
-    let found: Vec<Value> = found.iter().map(|comment| shape(&world, comment)).collect();
-    Ok((headers, ok(&Value::Array(found))).into_response())
+    Ok(paged(&found, &asked, |comment| shape(&world, comment)))
 }
 
-async fn new_comment(
-    State(world): World_,
-    Path((owner, name, number)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn new_comment(Call { world, asked }: Call, Path((owner, name, number)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "pull_requests", "write")?.full_name();
     exists(number)?;
-    let body = body(&asked)?;
+    let body = text(&asked, "body")?;
     let mut state = world.lock();
     let comment =
         CommentView { id: state.new_id(), repo, number, login: asked.caller.login(), body, updates: 0 };
@@ -63,13 +48,9 @@ async fn new_comment(
 }
 
 /// With write access, anyone's comment can be changed, as on GitHub.
-async fn update_comment(
-    State(world): World_,
-    Path((owner, name, id)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn update_comment(Call { world, asked }: Call, Path((owner, name, id)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "pull_requests", "write")?.full_name();
-    let body = body(&asked)?;
+    let body = text(&asked, "body")?;
     let mut state = world.lock();
     let comment = state
         .comments
@@ -85,14 +66,6 @@ async fn update_comment(
 
 fn exists(number: u64) -> Result<(), Refused> {
     if (1..=LAST_PULL_REQUEST).contains(&number) { Ok(()) } else { Err(Refused::not_found()) }
-}
-
-fn body(asked: &Asked) -> Result<String, Refused> {
-    let body = json_body(asked)?["body"].as_str().unwrap_or_default().to_owned();
-    if body.chars().count() > LONGEST_BODY {
-        return Err(Refused::new(422, "Validation Failed: body is too long (maximum is 65536 characters)"));
-    }
-    Ok(body)
 }
 
 fn shape(world: &World, comment: &CommentView) -> Value {

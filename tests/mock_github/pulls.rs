@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
 use axum::routing::{get, post};
 use serde_json::{Value, json};
 
-use crate::api::{Asked, json_body};
+use crate::api::{Call, InRepo, Numbered, json_body};
 use crate::auth::{Caller, allow};
 use crate::reply::{Refused, Reply, json_response, ok, page};
 use crate::shapes;
@@ -20,8 +20,6 @@ const FIRST_NUMBER: u64 = 1001;
 /// GitHub's limit.
 const LONGEST_BODY: usize = 65_536;
 
-type World_ = State<Arc<World>>;
-
 /// The routes.
 pub(crate) fn routes() -> axum::Router<Arc<World>> {
     axum::Router::new()
@@ -30,11 +28,7 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/repos/{owner}/{repo}/issues/{number}/labels", post(add_labels))
 }
 
-async fn pulls(
-    State(world): World_,
-    Path((owner, name)): Path<(String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn pulls(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "pull_requests", "read")?;
     let wanted = asked.query.get("state").unwrap_or("open");
     let head = asked.query.get("head").map(ToOwned::to_owned);
@@ -57,11 +51,7 @@ async fn pulls(
     Ok((headers, ok(&Value::Array(shapes))).into_response())
 }
 
-async fn new_pull(
-    State(world): World_,
-    Path((owner, name)): Path<(String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn new_pull(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "pull_requests", "write")?;
     let body = json_body(&asked)?;
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
@@ -112,21 +102,13 @@ fn add(world: &World, repo: &Repo, new: PullView) -> Result<PullView, Refused> {
     Ok(pull)
 }
 
-async fn pull(
-    State(world): World_,
-    Path((owner, name, number)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn pull(Call { world, asked }: Call, Path((owner, name, number)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "pull_requests", "read")?;
     let pull = find(&world, &repo, number)?;
     Ok(ok(&shape(&world, &repo, &pull, true).await))
 }
 
-async fn update_pull(
-    State(world): World_,
-    Path((owner, name, number)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn update_pull(Call { world, asked }: Call, Path((owner, name, number)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "pull_requests", "write")?;
     let body = json_body(&asked)?;
     find(&world, &repo, number)?;
@@ -150,11 +132,7 @@ async fn update_pull(
 }
 
 /// Missing labels are created, as on GitHub.
-async fn add_labels(
-    State(world): World_,
-    Path((owner, name, number)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn add_labels(Call { world, asked }: Call, Path((owner, name, number)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "pull_requests", "write")?;
     let body = json_body(&asked)?;
     let names = body["labels"].as_array().cloned().unwrap_or_default();

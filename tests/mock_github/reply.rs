@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http_body_util::channel::Channel;
 use serde_json::{Value, json};
 
+use crate::api::Asked;
 use crate::wire::Wrong;
 
 /// The result of a handler.
@@ -85,6 +86,12 @@ pub(crate) fn empty(status: StatusCode) -> Response {
 /// 302.
 pub(crate) fn found(location: &str) -> Response {
     (StatusCode::FOUND, [(header::LOCATION, location)]).into_response()
+}
+
+/// One page of a list, as JSON.
+pub(crate) fn paged<T: Clone>(all: &[T], asked: &Asked, shape: impl Fn(&T) -> Value) -> Response {
+    let (items, headers) = page(all, &asked.query, &asked.url);
+    (headers, ok(&items.iter().map(shape).collect())).into_response()
 }
 
 /// One page of a list, and `Link` to the others.

@@ -2,25 +2,20 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
-use axum::response::IntoResponse as _;
 use axum::routing::{get, patch};
 use serde_json::{Value, json};
 
-use crate::api::{Asked, json_body};
+use crate::api::{Call, InRepo, Named, Numbered, json_body, text};
 use crate::auth::allow;
-use crate::reply::{Refused, Reply, json_response, ok, page};
+use crate::reply::{Refused, Reply, json_response, ok, paged};
 use crate::shapes;
 use crate::wire::{CommitCommentView, IssueView};
 use crate::world::{World, shown};
 
 /// Lower numbers are the pull requests that every repository has.
 const FIRST_NUMBER: u64 = 101;
-/// GitHub's limit.
-const LONGEST_BODY: usize = 65_536;
-
-type World_ = State<Arc<World>>;
 
 /// The routes.
 pub(crate) fn routes() -> axum::Router<Arc<World>> {
@@ -31,11 +26,7 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/repos/{owner}/{repo}/comments/{id}", patch(update_comment))
 }
 
-async fn issues(
-    State(world): World_,
-    Path((owner, name)): Path<(String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn issues(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "issues", "read")?.full_name();
     let wanted = asked.query.get("state").unwrap_or("open");
     let creator = asked.query.get("creator");
@@ -48,27 +39,17 @@ async fn issues(
         };
         state.issues.iter().rev().filter(is_meant).cloned().collect()
     };
-    let (found, headers) = page(&found, &asked.query, &asked.url);
-    let found: Vec<Value> = found.iter().map(|issue| issue_shape(&world, issue)).collect();
-    Ok((headers, ok(&Value::Array(found))).into_response())
+    Ok(paged(&found, &asked, |issue| issue_shape(&world, issue)))
 }
 
-async fn issue(
-    State(world): World_,
-    Path((owner, name, number)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn issue(Call { world, asked }: Call, Path((owner, name, number)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "issues", "read")?.full_name();
     let found =
         world.lock().issues.iter().find(|issue| issue.repo == repo && issue.number == number).cloned();
     Ok(ok(&issue_shape(&world, &found.ok_or_else(Refused::not_found)?)))
 }
 
-async fn new_issue(
-    State(world): World_,
-    Path((owner, name)): Path<(String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn new_issue(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "issues", "write")?.full_name();
     let (title, body) = (text(&asked, "title")?, text(&asked, "body")?);
     let mut state = world.lock();
@@ -88,11 +69,7 @@ async fn new_issue(
     Ok(json_response(StatusCode::CREATED, &issue_shape(&world, &issue)))
 }
 
-async fn update_issue(
-    State(world): World_,
-    Path((owner, name, number)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn update_issue(Call { world, asked }: Call, Path((owner, name, number)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "issues", "write")?.full_name();
     let given = json_body(&asked)?;
     text(&asked, "body")?;
@@ -114,27 +91,17 @@ async fn update_issue(
     Ok(ok(&issue_shape(&world, &issue)))
 }
 
-async fn comments(
-    State(world): World_,
-    Path((owner, name, sha)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn comments(Call { world, asked }: Call, Path((owner, name, sha)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?.full_name();
     let found: Vec<CommitCommentView> = {
         let state = world.lock();
         let ours = |comment: &&CommitCommentView| comment.repo == repo && comment.commit == sha;
         state.commit_comments.iter().filter(ours).cloned().collect()
     };
-    let (found, headers) = page(&found, &asked.query, &asked.url);
-    let found: Vec<Value> = found.iter().map(|comment| comment_shape(&world, comment)).collect();
-    Ok((headers, ok(&Value::Array(found))).into_response())
+    Ok(paged(&found, &asked, |comment| comment_shape(&world, comment)))
 }
 
-async fn new_comment(
-    State(world): World_,
-    Path((owner, name, sha)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn new_comment(Call { world, asked }: Call, Path((owner, name, sha)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "write")?;
     let body = text(&asked, "body")?;
     if repo.bare.run(&["cat-file", "-e", &format!("{sha}^{{commit}}")], b"").await.is_err() {
@@ -154,11 +121,7 @@ async fn new_comment(
     Ok(json_response(StatusCode::CREATED, &comment_shape(&world, &comment)))
 }
 
-async fn update_comment(
-    State(world): World_,
-    Path((owner, name, id)): Path<(String, String, u64)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn update_comment(Call { world, asked }: Call, Path((owner, name, id)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "write")?.full_name();
     let body = text(&asked, "body")?;
     let mut state = world.lock();
@@ -172,17 +135,6 @@ async fn update_comment(
     let comment = comment.clone();
     drop(state);
     Ok(ok(&comment_shape(&world, &comment)))
-}
-
-fn text(asked: &Asked, field: &str) -> Result<String, Refused> {
-    let text = json_body(asked)?[field].as_str().unwrap_or_default().to_owned();
-    if text.chars().count() > LONGEST_BODY {
-        return Err(Refused::new(
-            422,
-            format!("Validation Failed: {field} is too long (maximum is 65536 characters)"),
-        ));
-    }
-    Ok(text)
 }
 
 fn issue_shape(world: &World, issue: &IssueView) -> Value {

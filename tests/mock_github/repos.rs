@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse as _;
 use axum::routing::{delete, get};
@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::api::{Asked, json_body};
+use crate::api::{Call, InRepo, Named, json_body};
 use crate::auth::allow;
 use crate::git::Entry;
 use crate::reply::{Refused, Reply, empty, json_response, ok};
@@ -20,8 +20,6 @@ use crate::world::{Repo, World};
 
 /// Larger files are served only raw.
 const LARGEST_IN_JSON: usize = 1_000_000;
-
-type World_ = State<Arc<World>>;
 
 /// The routes.
 pub(crate) fn routes() -> axum::Router<Arc<World>> {
@@ -33,20 +31,12 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/repos/{owner}/{repo}/git/refs/{*reference}", delete(delete_reference))
 }
 
-async fn repository(
-    State(world): World_,
-    Path((owner, name)): Path<(String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn repository(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "metadata", "read")?;
     Ok(ok(&shapes::repository_for(&world, &repo, asked.caller.token.as_ref())))
 }
 
-async fn contents(
-    State(world): World_,
-    Path((owner, name, path)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn contents(Call { world, asked }: Call, Path((owner, name, path)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
     let reference = asked.query.get("ref").filter(|text| !text.is_empty()).unwrap_or(&repo.default_branch);
     let no_commit = || Refused::new(404, format!("No commit found for the ref {reference}"));
@@ -78,11 +68,7 @@ async fn contents(
 }
 
 /// Creates or replaces a file on a branch.
-async fn put_contents(
-    State(world): World_,
-    Path((owner, name, path)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn put_contents(Call { world, asked }: Call, Path((owner, name, path)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "write")?;
     let token = asked.caller.token.as_ref().ok_or_else(|| Refused::new(401, "Requires authentication"))?;
     if path.starts_with(".github/workflows/") {
@@ -145,11 +131,7 @@ fn listed(world: &World, repo: &Repo, reference: &str, folder: &str, entry: &Ent
     })
 }
 
-async fn reference(
-    State(world): World_,
-    Path((owner, name, reference)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn reference(Call { world, asked }: Call, Path((owner, name, reference)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
     let full = format!("refs/{reference}");
     let all = repo.bare.references(&full).await;
@@ -157,21 +139,13 @@ async fn reference(
     Ok(ok(&shown(&world, &repo, found)))
 }
 
-async fn matching(
-    State(world): World_,
-    Path((owner, name, prefix)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn matching(Call { world, asked }: Call, Path((owner, name, prefix)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
     let all = repo.bare.references(&format!("refs/{prefix}")).await;
     Ok(ok(&all.iter().map(|found| shown(&world, &repo, found)).collect()))
 }
 
-async fn delete_reference(
-    State(world): World_,
-    Path((owner, name, reference)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn delete_reference(Call { world, asked }: Call, Path((owner, name, reference)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "write")?;
     let full = format!("refs/{reference}");
     if !repo.bare.references(&full).await.iter().any(|(name, ..)| *name == full) {

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, post};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use zip::ZipWriter;
 use zip::write::SimpleFileOptions;
 
-use crate::api::Asked;
+use crate::api::{Asked, Call, InRepo, Named, Numbered};
 use crate::auth::allow;
 use crate::executor;
 use crate::reply::{Query, Refused, Reply, found, json_response, ok, page};
@@ -24,10 +24,6 @@ use crate::world::{Repo, World};
 /// GitHub's limit for filtered lists.
 const MOST_LISTED: usize = 1000;
 const MOST_ATTEMPTS: u64 = 51;
-
-type World_ = State<Arc<World>>;
-type OfRepo = Path<(String, String)>;
-type OfRun = Path<(String, String, u64)>;
 
 /// The routes.
 pub(crate) fn routes() -> axum::Router<Arc<World>> {
@@ -48,20 +44,12 @@ pub(crate) fn routes() -> axum::Router<Arc<World>> {
         .route("/repos/{owner}/{repo}/check-runs/{job}/annotations", get(annotations))
 }
 
-async fn list(
-    State(world): World_,
-    Path((owner, name)): OfRepo,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn list(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     listed(&world, &repo, None, &asked)
 }
 
-async fn list_of_workflow(
-    State(world): World_,
-    Path((owner, name, key)): Path<(String, String, String)>,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn list_of_workflow(Call { world, asked }: Call, Path((owner, name, key)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     let (_, workflow) = workflows::find(&world, &repo, &key).await?;
     listed(&world, &repo, Some(workflow.id), &asked)
@@ -153,20 +141,12 @@ fn with_run<T>(world: &World, repo: &Repo, id: u64, look: impl FnOnce(&Run) -> T
     run.map(look).ok_or_else(Refused::not_found)
 }
 
-async fn one(
-    State(world): World_,
-    Path((owner, name, run)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn one(Call { world, asked }: Call, Path((owner, name, run)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     with_run(&world, &repo, run, |run| run.shown(&world, &repo)).map(|shown| ok(&shown))
 }
 
-async fn jobs(
-    State(world): World_,
-    Path((owner, name, run)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn jobs(Call { world, asked }: Call, Path((owner, name, run)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     let wants_all = asked.query.get("filter") == Some("all");
     let all = with_run(&world, &repo, run, |run| {
@@ -177,9 +157,8 @@ async fn jobs(
 }
 
 async fn jobs_of_attempt(
-    State(world): World_,
+    Call { world, asked }: Call,
     Path((owner, name, run, attempt)): Path<(String, String, u64, u64)>,
-    Extension(asked): Extension<Asked>,
 ) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     let all = with_run(&world, &repo, run, |run| {
@@ -209,31 +188,19 @@ fn with_job<T>(
     found.map(|(run, job)| look(run, job)).ok_or_else(Refused::not_found)
 }
 
-async fn job(
-    State(world): World_,
-    Path((owner, name, job)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn job(Call { world, asked }: Call, Path((owner, name, job)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     with_job(&world, &repo, job, |run, job| job.shown(&world, run)).map(|shown| ok(&shown))
 }
 
-async fn annotations(
-    State(world): World_,
-    Path((owner, name, job)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn annotations(Call { world, asked }: Call, Path((owner, name, job)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "checks", "read")?;
     let all = with_job(&world, &repo, job, |run, job| job.shown_annotations(&world, &run.repo))?;
     Ok(ok(&Value::Array(all)))
 }
 
 /// The log of a completed job; GitHub has none before.
-async fn job_log(
-    State(world): World_,
-    Path((owner, name, job)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn job_log(Call { world, asked }: Call, Path((owner, name, job)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     let log = with_job(&world, &repo, job, |_, job| (job.status == "completed").then(|| job.log.clone()))?;
     let log = log.ok_or_else(Refused::not_found)?;
@@ -242,11 +209,7 @@ async fn job_log(
 }
 
 /// The logs of a completed run, zipped: one file per job, and one per step in a folder.
-async fn logs(
-    State(world): World_,
-    Path((owner, name, run)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn logs(Call { world, asked }: Call, Path((owner, name, run)): Numbered) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     let jobs: Option<Vec<(String, String)>> = with_run(&world, &repo, run, |run| {
         run.is_over()
@@ -269,19 +232,11 @@ fn zipped(jobs: &[(String, String)]) -> zip::result::ZipResult<Vec<u8>> {
     Ok(writer.finish()?.into_inner())
 }
 
-async fn cancel(
-    State(world): World_,
-    Path((owner, name, run)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn cancel(Call { world, asked }: Call, Path((owner, name, run)): Numbered) -> Reply {
     stop(&world, (&owner, &name, run), &asked, Stop::Cancelled)
 }
 
-async fn force_cancel(
-    State(world): World_,
-    Path((owner, name, run)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn force_cancel(Call { world, asked }: Call, Path((owner, name, run)): Numbered) -> Reply {
     stop(&world, (&owner, &name, run), &asked, Stop::Forced)
 }
 
@@ -300,19 +255,11 @@ fn stop(world: &World, (owner, name, run): (&str, &str, u64), asked: &Asked, why
     }
 }
 
-async fn rerun(
-    State(world): World_,
-    Path((owner, name, run)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn rerun(Call { world, asked }: Call, Path((owner, name, run)): Numbered) -> Reply {
     again(&world, (&owner, &name, run), &asked, false)
 }
 
-async fn rerun_failed(
-    State(world): World_,
-    Path((owner, name, run)): OfRun,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn rerun_failed(Call { world, asked }: Call, Path((owner, name, run)): Numbered) -> Reply {
     again(&world, (&owner, &name, run), &asked, true)
 }
 

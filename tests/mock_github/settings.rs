@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use axum::extract::{Extension, Path, State};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::routing::{get, put};
@@ -11,15 +11,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::api::{Asked, json_body};
+use crate::api::{Asked, Call, InRepo, Named, json_body};
 use crate::auth::{allow, allow_admin};
 use crate::reply::{Refused, Reply, empty, json_response, ok};
 use crate::wire::EnvironmentView;
 use crate::world::{Repo, World, shown};
-
-type World_ = State<Arc<World>>;
-type InRepo = Path<(String, String)>;
-type Named = Path<(String, String, String)>;
 
 const UPGRADE: &str = "Upgrade to GitHub Pro or make this repository public to enable this feature.";
 const BILLING: &str = "Failed to create the environment protection rule. Please ensure the billing plan supports the \
@@ -57,21 +53,13 @@ fn change<T>(world: &World, repo: &Repo, change: impl FnOnce(&mut Repo) -> T) ->
     Ok(change(repo))
 }
 
-async fn environment(
-    State(world): World_,
-    Path((owner, name, environment)): Named,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn environment(Call { world, asked }: Call, Path((owner, name, environment)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     let found = repo.environments.get(&environment).ok_or_else(Refused::not_found)?;
     Ok(ok(&described(&world, &repo, &environment, found)))
 }
 
-async fn put_environment(
-    State(world): World_,
-    Path((owner, name, environment)): Named,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn put_environment(Call { world, asked }: Call, Path((owner, name, environment)): Named) -> Reply {
     let repo = allow_admin(&world, &asked.caller, &owner, &name)?;
     let body = json_body(&asked)?;
     let policy = &body["deployment_branch_policy"];
@@ -113,22 +101,14 @@ fn described(world: &World, repo: &Repo, name: &str, environment: &EnvironmentVi
     })
 }
 
-async fn policies(
-    State(world): World_,
-    Path((owner, name, environment)): Named,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn policies(Call { world, asked }: Call, Path((owner, name, environment)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "actions", "read")?;
     let found = repo.environments.get(&environment).ok_or_else(Refused::not_found)?;
     let all: Vec<Value> = found.branch_policies.iter().map(|pattern| branch_policy(pattern)).collect();
     Ok(ok(&json!({ "total_count": all.len(), "branch_policies": all })))
 }
 
-async fn new_policy(
-    State(world): World_,
-    Path((owner, name, environment)): Named,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn new_policy(Call { world, asked }: Call, Path((owner, name, environment)): Named) -> Reply {
     let repo = allow_admin(&world, &asked.caller, &owner, &name)?;
     let pattern = json_body(&asked)?["name"].as_str().unwrap_or_default().to_owned();
     let found = change(&world, &repo, |repo| {
@@ -143,30 +123,18 @@ fn branch_policy(pattern: &str) -> Value {
     json!({ "id": 11, "node_id": "BP_11", "name": pattern, "type": "branch" })
 }
 
-async fn environment_secrets(
-    State(world): World_,
-    Path((owner, name, environment)): Named,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn environment_secrets(Call { world, asked }: Call, Path((owner, name, environment)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "environments", "read")?;
     let found = repo.environments.get(&environment).ok_or_else(Refused::not_found)?;
     Ok(listed(&repo, &found.secrets))
 }
 
-async fn secrets(
-    State(world): World_,
-    Path((owner, name)): InRepo,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn secrets(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "secrets", "read")?;
     Ok(listed(&repo, &repo.secrets))
 }
 
-async fn organization_secrets(
-    State(world): World_,
-    Path((owner, name)): InRepo,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn organization_secrets(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "secrets", "read")?;
     Ok(listed(&repo, &repo.organization_secrets))
 }
@@ -178,17 +146,13 @@ fn listed(repo: &Repo, secrets: &BTreeMap<String, String>) -> Response {
     ok(&json!({ "total_count": all.len(), "secrets": all }))
 }
 
-async fn environment_key(
-    State(world): World_,
-    Path((owner, name, environment)): Named,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn environment_key(Call { world, asked }: Call, Path((owner, name, environment)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "environments", "read")?;
     repo.environments.get(&environment).ok_or_else(Refused::not_found)?;
     Ok(public_key(&world))
 }
 
-async fn key(State(world): World_, Path((owner, name)): InRepo, Extension(asked): Extension<Asked>) -> Reply {
+async fn key(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     allow(&world, &asked.caller, &owner, &name, "secrets", "read")?;
     Ok(public_key(&world))
 }
@@ -199,9 +163,8 @@ fn public_key(world: &World) -> Response {
 }
 
 async fn put_environment_secret(
-    State(world): World_,
+    Call { world, asked }: Call,
     Path((owner, name, environment, secret)): Path<(String, String, String, String)>,
-    Extension(asked): Extension<Asked>,
 ) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "environments", "write")?;
     let value = opened(&world, &asked)?;
@@ -211,11 +174,7 @@ async fn put_environment_secret(
     Ok(stored(before.ok_or_else(Refused::not_found)?.is_some()))
 }
 
-async fn put_secret(
-    State(world): World_,
-    Path((owner, name, secret)): Named,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn put_secret(Call { world, asked }: Call, Path((owner, name, secret)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "secrets", "write")?;
     let value = opened(&world, &asked)?;
     Ok(stored(change(&world, &repo, |repo| repo.secrets.insert(secret, value))?.is_some()))
@@ -233,11 +192,7 @@ fn opened(world: &World, asked: &Asked) -> Result<String, Refused> {
     String::from_utf8(value).map_err(|_| Refused::new(422, "Bad Request"))
 }
 
-async fn actions_permissions(
-    State(world): World_,
-    Path((owner, name)): InRepo,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn actions_permissions(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "administration", "read")?;
     let mut body = json!({ "enabled": repo.actions.enabled });
     if repo.actions.enabled {
@@ -247,11 +202,7 @@ async fn actions_permissions(
     Ok(ok(&body))
 }
 
-async fn selected_actions(
-    State(world): World_,
-    Path((owner, name)): InRepo,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn selected_actions(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "administration", "read")?;
     if repo.actions.allowed != "selected" {
         return Err(Refused::new(409, "Conflict"));
@@ -261,11 +212,7 @@ async fn selected_actions(
     })))
 }
 
-async fn rulesets(
-    State(world): World_,
-    Path((owner, name)): InRepo,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn rulesets(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "metadata", "read")?;
     if !has_protection(&world, &repo) {
         return Err(Refused::new(403, UPGRADE));
@@ -273,11 +220,7 @@ async fn rulesets(
     Ok(ok(&Value::Array(repo.rulesets)))
 }
 
-async fn new_ruleset(
-    State(world): World_,
-    Path((owner, name)): InRepo,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn new_ruleset(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow_admin(&world, &asked.caller, &owner, &name)?;
     if !has_protection(&world, &repo) {
         return Err(Refused::new(403, UPGRADE));
@@ -290,11 +233,7 @@ async fn new_ruleset(
     Ok(json_response(StatusCode::CREATED, &ruleset))
 }
 
-async fn rules(
-    State(world): World_,
-    Path((owner, name, branch)): Named,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn rules(Call { world, asked }: Call, Path((owner, name, branch)): Named) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "metadata", "read")?;
     let all = repo.rulesets.iter().filter(|ruleset| applies(ruleset, &repo, &branch)).flat_map(|ruleset| {
         let rules = ruleset["rules"].as_array().cloned().unwrap_or_default();
@@ -318,11 +257,7 @@ fn applies(ruleset: &Value, repo: &Repo, branch: &str) -> bool {
     })
 }
 
-async fn branches(
-    State(world): World_,
-    Path((owner, name)): InRepo,
-    Extension(asked): Extension<Asked>,
-) -> Reply {
+async fn branches(Call { world, asked }: Call, Path((owner, name)): InRepo) -> Reply {
     let repo = allow(&world, &asked.caller, &owner, &name, "contents", "read")?;
     let only_protected = asked.query.get("protected") == Some("true");
     let mut all = Vec::new();

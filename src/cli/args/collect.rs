@@ -1,10 +1,11 @@
-//! The options of `collect`.
+//! The options of `collect` and `cancel`, for a batch that was submitted earlier.
 
 use std::path::PathBuf;
 
 use clap::Args;
 
 use super::{GithubArgs, OutputArgs, examples};
+use crate::engine::{EarlierBatch, RemoteOptions};
 use crate::exchange::LocalExchange;
 use crate::model::BatchId;
 
@@ -12,6 +13,29 @@ use crate::model::BatchId;
 #[derive(Debug, Args)]
 #[command(after_help = examples::COLLECT)]
 pub struct CollectArgs {
+    /// The batch.
+    #[command(flatten)]
+    pub batch: EarlierBatchArgs,
+    /// Delete the results branch on GitHub after complete collection
+    #[arg(long, help_heading = "GitHub")]
+    pub delete_results: bool,
+    /// The destination.
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// `cancel`.
+#[derive(Debug, Args)]
+#[command(after_help = examples::CANCEL)]
+pub struct CancelArgs {
+    /// The batch.
+    #[command(flatten)]
+    pub batch: EarlierBatchArgs,
+}
+
+/// A batch that was submitted earlier, and its runner repository.
+#[derive(Debug, Args)]
+pub struct EarlierBatchArgs {
     /// Id of the batch
     #[arg(value_name = "BATCH")]
     pub batch_id: BatchId,
@@ -26,13 +50,19 @@ pub struct CollectArgs {
     /// Target of the runner repository, for a batch of another machine
     #[arg(long, value_name = "NAME", help_heading = "Targets")]
     pub target: Option<String>,
-    /// Delete the results branch on GitHub after complete collection
-    #[arg(long, help_heading = "GitHub")]
-    pub delete_results: bool,
-    /// Which GitHub.
+    /// The GitHub server.
     #[command(flatten)]
     pub github: GithubArgs,
-    /// Where to.
-    #[command(flatten)]
-    pub output: OutputArgs,
+}
+
+impl EarlierBatchArgs {
+    pub(in crate::cli) fn batch(&self, delete_results: bool) -> EarlierBatch {
+        EarlierBatch {
+            id: self.batch_id.clone(),
+            exchange: self.exchange.clone(),
+            targets_file: self.targets.clone(),
+            github: self.github.access(),
+            remote: RemoteOptions { delete_results, ..RemoteOptions::default() },
+        }
+    }
 }

@@ -26,7 +26,7 @@ mod trigger;
 
 pub(super) use adapter::AdapterArgs;
 pub(super) use bundle::{BundleArgs, BundleCommand};
-pub(super) use collect::CollectArgs;
+pub(super) use collect::{CancelArgs, CollectArgs};
 pub(super) use dispatch::DispatchArgs;
 pub(super) use doctor::DoctorArgs;
 pub(super) use eval::{EvalArgs, GradingArgs};
@@ -39,7 +39,7 @@ pub(super) use leaderboard::{
 pub(super) use report::{FailOn, ReportArgs, ReportCommandArgs};
 pub(super) use rollout::{RolloutCommand, RolloutDispatchArgs, RolloutRunArgs};
 pub(super) use run::RunArgs;
-pub(super) use runs::{CancelArgs, CleanArgs, OpenArgs, RunsArgs};
+pub(super) use runs::{CleanArgs, OpenArgs, RunsArgs};
 pub(super) use serve::ServeArgs;
 pub(super) use service::ServiceArgs;
 pub(super) use shared::{
@@ -84,28 +84,7 @@ impl Cli {
         match &self.command {
             Command::Adapter(_) => true,
             Command::Dispatch(args) => args.agentv_batch,
-            Command::Eval(_)
-            | Command::Collect(_)
-            | Command::Run(_)
-            | Command::Report(_)
-            | Command::Grade(_)
-            | Command::Runs(_)
-            | Command::Open(_)
-            | Command::Clean(_)
-            | Command::Cancel(_)
-            | Command::Bundle(_)
-            | Command::Sync(_)
-            | Command::Rollout(_)
-            | Command::Serve(_)
-            | Command::Evaluate(_)
-            | Command::Trigger(_)
-            | Command::Sweep(_)
-            | Command::Leaderboard(_)
-            | Command::Skills(_)
-            | Command::Targets(_)
-            | Command::Doctor(_)
-            | Command::Init(_)
-            | Command::Completions(_) => false,
+            _ => false,
         }
     }
 

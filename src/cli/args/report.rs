@@ -85,8 +85,18 @@ pub struct ReportArgs {
 impl ReportArgs {
     /// Whether a report is written or published somewhere.
     pub(in crate::cli) fn is_published(&self) -> bool {
-        let files = [&self.html, &self.junit, &self.markdown, &self.json, &self.agentv_run];
-        self.pr_comment || files.iter().any(|file| file.is_some())
+        self.pr_comment || self.files().iter().any(|(.., is_set)| *is_set)
+    }
+
+    /// The options for files of one run: name, value name, and whether it is set.
+    pub(in crate::cli) fn files(&self) -> [(&'static str, &'static str, bool); 5] {
+        [
+            ("--html", "FILE", self.html.is_some()),
+            ("--junit", "FILE", self.junit.is_some()),
+            ("--markdown", "FILE", self.markdown.is_some()),
+            ("--json", "FILE", self.json.is_some()),
+            ("--agentv-run", "DIR", self.agentv_run.is_some()),
+        ]
     }
 
     /// What the report is asked for.

@@ -1,4 +1,4 @@
-//! The options of `runs`, `open`, `clean` and `cancel`.
+//! The options of `runs`, `open` and `clean`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,6 @@ use super::{Format, GithubArgs, examples};
 use crate::config::parse_duration;
 use crate::engine::report::runs::LATEST;
 use crate::exchange::LocalExchange;
-use crate::model::BatchId;
 
 /// `runs`.
 #[derive(Debug, Args)]
@@ -45,27 +44,6 @@ pub struct CleanArgs {
     /// The local exchange, a git repository
     #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
     pub exchange: PathBuf,
-    /// Which GitHub.
-    #[command(flatten)]
-    pub github: GithubArgs,
-}
-
-/// `cancel`.
-#[derive(Debug, Args)]
-#[command(after_help = examples::CANCEL)]
-pub struct CancelArgs {
-    /// The batch
-    #[arg(value_name = "BATCH")]
-    pub batch_id: BatchId,
-    /// The local exchange, a git repository
-    #[arg(long, value_name = "PATH", default_value = LocalExchange::DEFAULT_PATH)]
-    pub exchange: PathBuf,
-    /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
-    #[arg(long, value_name = "FILE", help_heading = "Targets")]
-    pub targets: Option<PathBuf>,
-    /// The runner repository's target, where the batch was dispatched from another machine
-    #[arg(long, value_name = "NAME", help_heading = "Targets")]
-    pub target: Option<String>,
     /// Which GitHub.
     #[command(flatten)]
     pub github: GithubArgs,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::config::parse_duration;
+use crate::console;
 use crate::engine::{
     EarlierBatch, ExecutionOptions, HandoverChoice, Input, RemoteOptions, RunLimits, TestChoice,
 };
@@ -212,6 +213,20 @@ pub enum Format {
     Text,
     /// For programs.
     Json,
+}
+
+impl Format {
+    /// Writes to stdout.
+    pub(in crate::cli) fn print(
+        self,
+        json: &impl serde::Serialize,
+        text: impl FnOnce() -> String,
+    ) -> anyhow::Result<()> {
+        match self {
+            Self::Json => console::json_document(json),
+            Self::Text => console::stdout(&text()),
+        }
+    }
 }
 
 /// Parses a whole number from 1 on.

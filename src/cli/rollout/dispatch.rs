@@ -5,10 +5,9 @@ use serde_json::{Map, Value, json};
 use crate::cli::args::{Format, RolloutDispatchArgs};
 use crate::cli::display::Display;
 use crate::cli::github;
-use crate::config::{Env, TargetsFile};
 use crate::console::{self, actions, signals};
 use crate::engine::{Progress, inputs, observe};
-use crate::model::{Exit, Failure, RemoteTarget, Secret, Target, printable};
+use crate::model::{Exit, Failure, Secret, printable};
 use crate::rollout::dispatch::{DispatchOptions, DispatchProgress, dispatch as run, is_finished, read_rows};
 use crate::rollout::{Endpoint, KEY, check_base_url};
 
@@ -22,7 +21,7 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
     let rows = read_rows(&args.rows, &completion_params(&args)?)?;
     let base = check_base_url(&args.model_base_url)?;
     let targets = inputs::targets_file(args.targets.as_deref(), &cwd, &cwd, display)?;
-    let target = remote_target(&targets, args.target.as_deref().unwrap_or("default"), &env)?;
+    let target = inputs::remote_target(&targets, args.target.as_deref().unwrap_or("default"), &env)?;
     let key = KEYS.iter().find_map(|name| env.process().get(name)).map(Secret::new);
     if args.send_key && key.is_none() {
         let message = format!("`--send-key` has no key to send: none of `{}` is set", KEYS.join("`, `"));
@@ -75,8 +74,9 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
                 ))?;
             }
             Format::Json => {
-                let told = json!({"rows": count, "finished": finished, "failed": failed, "runs": done.runs});
-                console::json(&format!("{told}\n"))?;
+                let counts =
+                    json!({"rows": count, "finished": finished, "failed": failed, "runs": done.runs});
+                console::json(&format!("{counts}\n"))?;
             }
         }
     }
@@ -108,14 +108,4 @@ fn completion_params(args: &RolloutDispatchArgs) -> Result<Map<String, Value>, F
         params.insert("model".to_owned(), model.as_str().into());
     }
     Ok(params)
-}
-
-fn remote_target(targets: &TargetsFile, name: &str, env: &Env) -> anyhow::Result<RemoteTarget> {
-    match targets.resolve(name, env)? {
-        Target::Remote(target) => Ok(*target),
-        Target::Runner(target) => {
-            let message = format!("target `{}` is a model, not a runner repository", target.name);
-            Err(Failure::config(message).hint("choose a target with `provider: github-actions`").into())
-        }
-    }
 }

@@ -2,8 +2,8 @@
 
 use crate::cli::args::{Format, RolloutRunArgs};
 use crate::cli::display::Display;
-use crate::cli::run::private_ca;
 use crate::console::{self, actions};
+use crate::engine::inputs;
 use crate::model::Exit;
 use crate::rollout::{RolloutResult, StepOptions, StepReport, run_step};
 use crate::util::process_env::ProcessEnv;
@@ -16,7 +16,7 @@ pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Resu
         allow_commands: args.allow_commands,
         call_timeout: args.call_timeout,
         max_concurrency: args.max_concurrency,
-        ca_pem: private_ca(args.ca_file.as_deref(), &ProcessEnv::read())?.unwrap_or_default(),
+        ca_pem: inputs::private_ca(args.ca_file.as_deref(), &ProcessEnv::read())?.unwrap_or_default(),
     };
     print(&run_step(options, display.observer()).await?, args.format, display)
 }
@@ -25,10 +25,7 @@ pub(super) async fn run(args: RolloutRunArgs, display: &Display) -> anyhow::Resu
 fn print(done: &[RolloutResult], format: Format, display: &Display) -> anyhow::Result<Exit> {
     let report = StepReport::of(done);
     display.warnings(&report.warnings);
-    match format {
-        Format::Text => console::stdout(&report.text)?,
-        Format::Json => console::json(&format!("{}\n", serde_json::to_string_pretty(&report.json)?))?,
-    }
+    format.print(&report.json, || report.text.clone())?;
     for error in &report.errors {
         console::error(error);
     }

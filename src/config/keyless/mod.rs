@@ -142,7 +142,9 @@ fn aws_claims(job: &Job<'_>, issuer_host: &str) -> String {
         return String::new();
     }
     let claims = [("repository_id", job.repository_id.clone()), ("job_workflow_ref", job.job_workflow_ref())];
-    claims.iter().map(|(claim, value)| format!(",\n        \"{issuer_host}:{claim}\": \"{value}\"")).collect()
+    claims.iter().fold(String::new(), |text, (claim, value)| {
+        text + &format!(",\n        \"{issuer_host}:{claim}\": \"{value}\"")
+    })
 }
 
 /// What to set up at a vendor, in markdown.

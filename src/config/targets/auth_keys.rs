@@ -98,7 +98,7 @@ pub(super) fn auth_of(api: Api) -> Option<(Group, Group)> {
         Api::Azure => (&AZURE_AUTH, &AZURE_OIDC, &[&["tenant_id"], &["client_id"]]),
         Api::Bedrock => (&BEDROCK_AUTH, &BEDROCK_OIDC, &[&["role_arn"]]),
         Api::Vertex => (&VERTEX_AUTH, &VERTEX_OIDC, &[&["workload_identity_provider"]]),
-        Api::OpenAiCompatible | Api::Gemini => return None,
+        _ => return None,
     };
     Some((auth_group(auth), Group { parts: [oidc, &[], &[], &[], &[]], needs, excluding: &[] }))
 }

@@ -23,7 +23,7 @@ const OPTIONS: [(&str, &str); 2] = [("{PROMPT_FILE}", "--prompt-file"), ("{EVAL_
 
 /// How a command reaches the runner repository.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CommandKind {
     /// Called once per test case.
     Adapter,
     /// Called once for all.
@@ -153,7 +153,7 @@ fn is_executable(path: &Path) -> bool {
     path.is_file()
 }
 
-fn placeholders(node: &Node, text: &str, way: Option<Way>, problems: &mut Problems) {
+fn placeholders(node: &Node, text: &str, way: Option<CommandKind>, problems: &mut Problems) {
     let found = found_placeholders(text);
     let legal = PLACEHOLDERS.map(|word| format!("`{{{word}}}`")).join(", ");
     for word in found.iter().filter(|word| !PLACEHOLDERS.contains(word)) {
@@ -172,7 +172,7 @@ fn placeholders(node: &Node, text: &str, way: Option<Way>, problems: &mut Proble
         );
     }
     for (placeholder, option) in OPTIONS {
-        if way == Some(Way::Adapter) && !text.contains(placeholder) {
+        if way == Some(CommandKind::Adapter) && !text.contains(placeholder) {
             problems.error_with_hint(
                 &node.span,
                 format!("`adapter` needs `{placeholder}`"),
@@ -199,14 +199,14 @@ fn found_placeholders(text: &str) -> Vec<&str> {
     found
 }
 
-fn way(words: &[String]) -> Option<Way> {
+fn way(words: &[String]) -> Option<CommandKind> {
     let has = |wanted: &str| words.iter().skip(1).any(|word| word == wanted);
     if has("adapter") {
-        Some(Way::Adapter)
+        Some(CommandKind::Adapter)
     } else if has("dispatch")
         && words.iter().any(|word| word == "--agentv-batch" || word.starts_with("--agentv-batch="))
     {
-        Some(Way::Batch)
+        Some(CommandKind::Batch)
     } else {
         None
     }
@@ -216,7 +216,7 @@ fn way(words: &[String]) -> Option<Way> {
 fn target<'f>(
     node: &Node,
     words: &[String],
-    way: Option<Way>,
+    way: Option<CommandKind>,
     (names, mut known): (&[String], impl Iterator<Item = &'f str>),
     problems: &mut Problems,
 ) {
@@ -253,16 +253,16 @@ fn target<'f>(
 }
 
 /// Whether `provider_batching` matches the command.
-fn batching(entry: &Entry, node: &Node, way: Option<Way>, problems: &mut Problems) {
+fn batching(entry: &Entry, node: &Node, way: Option<CommandKind>, problems: &mut Problems) {
     let batched = entry.get("provider_batching");
     let is_on = batched.is_some_and(|node| node.value == NodeValue::Bool(true));
     match way {
-        Some(Way::Adapter) if is_on => problems.warning(
+        Some(CommandKind::Adapter) if is_on => problems.warning(
             &batched.unwrap_or(node).span,
             "`provider_batching: true` beside `adapter`: AgentV would call it once, with an empty prompt",
             Some("leave `provider_batching` out: the adapter joins the calls itself".to_owned()),
         ),
-        Some(Way::Batch) if !is_on => problems.warning(
+        Some(CommandKind::Batch) if !is_on => problems.warning(
             &node.span,
             "`--agentv-batch` without `provider_batching: true`: AgentV would call it once per test case",
             Some("add `provider_batching: true`".to_owned()),

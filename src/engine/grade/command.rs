@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
-use crate::scoring::{Given, Input};
+use crate::scoring::{GraderReply, Input};
 use crate::util::redact::Redactor;
 use crate::util::{WorkDir, programs};
 
@@ -94,20 +94,20 @@ impl Commands {
     ];
 
     /// Runs a command until it ends or times out.
-    pub(super) async fn run(&self, job: Job) -> Given {
+    pub(super) async fn run(&self, job: Job) -> GraderReply {
         match self.try_run(job).await {
-            Ok(Given::Ended { code, stdout, stderr }) => Given::Ended {
+            Ok(GraderReply::Ended { code, stdout, stderr }) => GraderReply::Ended {
                 code,
                 stdout: self.redactor.redact(stdout),
                 // Only its end was kept.
                 stderr: self.redactor.redact_part(stderr),
             },
             Ok(given) => given,
-            Err(error) => Given::Failed(self.redactor.redact(error)),
+            Err(error) => GraderReply::Failed(self.redactor.redact(error)),
         }
     }
 
-    async fn try_run(&self, job: Job) -> Result<Given, String> {
+    async fn try_run(&self, job: Job) -> Result<GraderReply, String> {
         let Job { argv, cwd, input } = job;
         let Input { mut json, long_output } = input;
         let temporary = self.temporary.get_or_init(|| WorkDir::new().map_err(|error| error.to_string()));
@@ -203,6 +203,6 @@ impl Commands {
         let status = status.ok_or_else(|| "the command was lost".to_owned())?;
         let Some(code) = status.code() else { return Err(format!("the command was killed: {status}")) };
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Given::Ended { code, stdout: text(&printed), stderr: text(told) })
+        Ok(GraderReply::Ended { code, stdout: text(&printed), stderr: text(told) })
     }
 }

@@ -7,26 +7,26 @@ use std::io::{BufRead as _, BufReader, BufWriter, Write as _};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
-use crate::scoring::Given;
+use crate::scoring::GraderReply;
 
 /// The results of a row so far, by the position of the grader.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Note {
     /// The results.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) given: BTreeMap<String, Given>,
+    pub(super) given: BTreeMap<String, GraderReply>,
     /// The model requests of the last pass: the position, and the target that the grader names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) asked: Vec<(String, Option<String>)>,
 }
 
 /// The notes of the previous pass.
-pub(super) struct Earlier {
+pub(super) struct PreviousNotes {
     lines: Option<BufReader<File>>,
     line: String,
 }
 
-impl Earlier {
+impl PreviousNotes {
     /// Reads notes from the start; without a file, every note is empty.
     pub(super) fn open(file: Option<File>) -> Self {
         Self { lines: file.map(|file| BufReader::with_capacity(1 << 16, file)), line: String::new() }

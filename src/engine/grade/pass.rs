@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 
 use super::asked::{Prompt, request_id};
 use super::command::Job;
-use super::notes::{Earlier, Note, Notes};
+use super::notes::{Note, Notes, PreviousNotes};
 use super::{Commands, GraderRequests, Prompts};
 use crate::model::{Exit, Failure, Response, ScoreRow, Suite, TestCase};
-use crate::scoring::{self, Given, Need, Scorer};
+use crate::scoring::{self, GraderCall, GraderReply, Scorer};
 use crate::util::regular_file;
 
 /// How many rows are graded at once, so that their commands run in parallel.
@@ -151,16 +151,16 @@ fn grade_row(rows: &Rows<'_>, scorer: &mut Scorer, row: &mut Open<'_>) -> Vec<(S
         String::from_utf8(bytes).ok()
     };
     let question = || scoring::question(&test.messages, &test.files, read);
-    let mut ask = |place: &str, need: Need<'_>| -> Option<Given> {
+    let mut ask = |place: &str, need: GraderCall<'_>| -> Option<GraderReply> {
         if let Some(given) = note.given.get(place) {
             return Some(given.clone());
         }
         let place = place.to_owned();
         match need {
-            Need::Command { argv, cwd, input } => {
+            GraderCall::Command { argv, cwd, input } => {
                 jobs.push((place, Job { argv, cwd: cwd.to_path_buf(), input }));
             }
-            Need::Model { system, prompt, temperature, target } => {
+            GraderCall::Model { system, prompt, temperature, target } => {
                 let target = target.map(ToOwned::to_owned);
                 prompts.push(Prompt { place, target, system, text: prompt, temperature });
             }
@@ -175,7 +175,7 @@ fn grade_row(rows: &Rows<'_>, scorer: &mut Scorer, row: &mut Open<'_>) -> Vec<(S
 /// Reads rows with their notes.
 struct Reader {
     responses: std::io::Take<BufReader<File>>,
-    notes: Earlier,
+    notes: PreviousNotes,
     answers: BTreeMap<Option<String>, AnswerFile>,
     line: Vec<u8>,
 }
@@ -200,7 +200,7 @@ impl Reader {
             .iter()
             .map(|(target, path)| Ok((target.clone(), open(path)?)))
             .collect::<anyhow::Result<_>>()?;
-        Ok(Self { responses, notes: Earlier::open(notes), answers, line: Vec::new() })
+        Ok(Self { responses, notes: PreviousNotes::open(notes), answers, line: Vec::new() })
     }
 
     fn window<'s>(&mut self, tests: &HashMap<&str, &'s TestCase>) -> anyhow::Result<Vec<Open<'s>>> {
@@ -221,7 +221,7 @@ impl Reader {
                     Some(answers) => answers.find(&request_id(&response.id, &place))?,
                     None => None,
                 };
-                let given = given.unwrap_or_else(|| Given::Failed("it was not requested".to_owned()));
+                let given = given.unwrap_or_else(|| GraderReply::Failed("it was not requested".to_owned()));
                 note.given.insert(place, given);
             }
             window.push(Open { test, replicate, response, note, prompts: Vec::new(), score: None });
@@ -232,7 +232,7 @@ impl Reader {
 
 impl AnswerFile {
     /// The response to a request, if it is the next one: failed requests are not in the file.
-    fn find(&mut self, id: &str) -> anyhow::Result<Option<Given>> {
+    fn find(&mut self, id: &str) -> anyhow::Result<Option<GraderReply>> {
         if self.next.is_none() {
             let mut line = Vec::new();
             if self.lines.read_until(b'\n', &mut line).context("cannot read the grades")? > 0 {
@@ -241,12 +241,12 @@ impl AnswerFile {
         }
         let Some(row) = self.next.take_if(|row| row.id == id) else { return Ok(None) };
         Ok(Some(match (row.error, row.output) {
-            (Some(error), _) => Given::Failed(format!("{}: {}", error.kind.as_str(), error.message)),
+            (Some(error), _) => GraderReply::Failed(format!("{}: {}", error.kind.as_str(), error.message)),
             (None, Some(turns)) => {
                 let last = turns.into_iter().rev().find(|turn| turn.role == "assistant");
-                Given::Text(last.map(|turn| turn.content).unwrap_or_default())
+                GraderReply::Text(last.map(|turn| turn.content).unwrap_or_default())
             }
-            (None, None) => Given::Failed("it has no response".to_owned()),
+            (None, None) => GraderReply::Failed("it has no response".to_owned()),
         }))
     }
 }

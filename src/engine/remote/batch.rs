@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{BatchToRun, Dispatcher, Record, RunnerRepo, StartOutcome, Watched};
+use super::{BatchToRun, Dispatcher, Record, RunnerRepo, StartOutcome, WatchOutcome};
 use crate::engine::collect::{Collection, collect};
 use crate::engine::observer::{Observer, Progress, observe};
 use crate::engine::rows::BatchIdentity;
@@ -102,10 +102,10 @@ impl RemoteBatch {
                 let watch =
                     self.dispatcher.watch(&self.record, run_id, rhythm, &progress, interrupts.clone());
                 match observe(observer, || view(&self.target.name, &progress), Box::pin(watch)).await? {
-                    Watched::Interrupted => {
+                    WatchOutcome::Interrupted => {
                         return Err(self.leave(run_id, observer, interrupts.clone()).await);
                     }
-                    Watched::TimedOut => {
+                    WatchOutcome::TimedOut => {
                         self.left = true;
                         let waited = self.target.timeout.as_secs();
                         let note =
@@ -114,7 +114,7 @@ impl RemoteBatch {
                         self.reason = Some(note);
                         None
                     }
-                    Watched::Completed(run) => Some(run),
+                    WatchOutcome::Completed(run) => Some(run),
                 }
             }
         };

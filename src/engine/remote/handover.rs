@@ -48,7 +48,7 @@ pub struct ActionsRun {
 
 /// A handed-over batch.
 #[derive(Debug)]
-pub(super) struct Brought {
+pub(super) struct HandoverResult {
     pub(super) handover: Handover,
     /// Whether a branch was created for it.
     pub(super) is_new_branch: bool,
@@ -91,7 +91,7 @@ impl Dispatcher {
         remote: Remote,
         id: &BatchId,
         digest: Digest,
-    ) -> anyhow::Result<Brought> {
+    ) -> anyhow::Result<HandoverResult> {
         let batch = id.clone();
         let mut is_new_branch = false;
         let handover = match choice {
@@ -126,7 +126,7 @@ impl Dispatcher {
                 Handover::Artifact { repo: actions.repo.clone(), run_id: actions.run_id, name }
             }
         };
-        Ok(Brought { handover, is_new_branch })
+        Ok(HandoverResult { handover, is_new_branch })
     }
 }
 

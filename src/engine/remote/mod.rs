@@ -26,7 +26,7 @@ pub use self::check::{RunnerRepo, runner_repository, runner_workflow, visibility
 pub use self::handover::{ActionsRun, HandoverChoice};
 pub use self::record::Record;
 pub use self::start::StartOutcome;
-pub use self::watch::Watched;
+pub use self::watch::WatchOutcome;
 
 use super::execution::GithubSettings;
 use super::observer::{self, Observer};

@@ -27,7 +27,7 @@ const JOBS_TOLD: usize = 3;
 
 /// How waiting ended.
 #[derive(Debug)]
-pub enum Watched {
+pub enum WatchOutcome {
     /// The run has ended.
     Completed(Box<Run>),
     /// The time is over; the workflow run continues.
@@ -37,7 +37,7 @@ pub enum Watched {
 }
 
 /// The state of a watched run.
-struct Sight {
+struct RunView {
     started: Instant,
     etag: Option<Etag>,
     /// How long it was queued until the first job started, once known.
@@ -60,9 +60,9 @@ impl Dispatcher {
         (poll_interval, timeout): (Option<Duration>, Duration),
         progress: &Mutex<Progress>,
         mut stop: watch::Receiver<u32>,
-    ) -> anyhow::Result<Watched> {
+    ) -> anyhow::Result<WatchOutcome> {
         update(progress, |progress| progress.total = record.requests);
-        let mut sight = Sight {
+        let mut sight = RunView {
             started: Instant::now(),
             etag: None,
             queued: None,
@@ -80,15 +80,15 @@ impl Dispatcher {
             // The client retries patiently, but the caller's time limit may be shorter.
             let over = tokio::select! {
                 over = self.look(record, run_id, &mut sight) => over?,
-                () = tokio::time::sleep_until(until.into()) => return Ok(Watched::TimedOut),
-                _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
+                () = tokio::time::sleep_until(until.into()) => return Ok(WatchOutcome::TimedOut),
+                _ = stop.wait_for(|asked| *asked > 0) => return Ok(WatchOutcome::Interrupted),
             };
             if let Some(run) = over {
-                return Ok(Watched::Completed(run));
+                return Ok(WatchOutcome::Completed(run));
             }
             tokio::select! {
                 () = self.count_rows(record, &mut sight, fetch_every, progress) => {}
-                _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
+                _ = stop.wait_for(|asked| *asked > 0) => return Ok(WatchOutcome::Interrupted),
             }
             update(progress, |progress| progress.state = sight.describe());
             let left = until.saturating_duration_since(Instant::now());
@@ -103,10 +103,10 @@ impl Dispatcher {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait.min(left)) => {}
-                _ = stop.wait_for(|asked| *asked > 0) => return Ok(Watched::Interrupted),
+                _ = stop.wait_for(|asked| *asked > 0) => return Ok(WatchOutcome::Interrupted),
             }
             if left <= wait {
-                return Ok(Watched::TimedOut);
+                return Ok(WatchOutcome::TimedOut);
             }
             if poll_interval.is_none() {
                 interval = interval.mul_f64(1.5).min(clock::wait(LONGEST_POLL));
@@ -119,7 +119,7 @@ impl Dispatcher {
         &self,
         record: &Record,
         run_id: u64,
-        sight: &mut Sight,
+        sight: &mut RunView,
     ) -> anyhow::Result<Option<Box<Run>>> {
         match self.client.run(&record.repo, run_id, sight.etag.as_ref()).await {
             Ok(Polled::Changed(run, etag)) => {
@@ -154,7 +154,7 @@ impl Dispatcher {
     async fn count_rows(
         &self,
         record: &Record,
-        sight: &mut Sight,
+        sight: &mut RunView,
         every: Duration,
         progress: &Mutex<Progress>,
     ) {
@@ -199,7 +199,7 @@ impl Dispatcher {
     }
 }
 
-impl Sight {
+impl RunView {
     fn describe(&self) -> String {
         let Some(run) = &self.run else { return "waiting for the run to appear".to_owned() };
         if !is_in_progress(run) {

@@ -1,8 +1,9 @@
 //! Writes the results of an execution (`output`, `replay`) and the report on them
-//! (`report_outputs`, `agentv_run`), compared with earlier ones (`baseline`). `run_record` and `runs`
+//! (`report_outputs`, `agentv_run`, `annotations`), compared with earlier ones (`baseline`). `run_record` and `runs`
 //! find them again.
 
 pub mod agentv_run;
+mod annotations;
 pub mod attestation;
 pub mod baseline;
 pub mod browser;

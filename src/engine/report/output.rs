@@ -21,14 +21,14 @@ use crate::util::own_dir;
 pub struct Output {
     /// Dropped first: it may be in a directory that is removed again.
     replay: Option<ReplayFile>,
-    to: To,
+    to: Destination,
     /// The suite in the statement.
     suite: Option<PathBuf>,
 }
 
 /// A directory with `responses.jsonl`, `scores.jsonl` and `summary.json`, or stdout with the responses alone.
 #[derive(Debug)]
-enum To {
+enum Destination {
     /// Only the responses are printed; the exit code replaces the summary.
     Stdout,
     /// The responses are written to a temporary file and renamed when complete.
@@ -67,7 +67,7 @@ impl Drop for OutputDir {
 impl Output {
     /// A directory, or stdout without one.
     pub fn open(dir: Option<PathBuf>) -> anyhow::Result<Self> {
-        let Some(path) = dir else { return Ok(Self { to: To::Stdout, replay: None, suite: None }) };
+        let Some(path) = dir else { return Ok(Self { to: Destination::Stdout, replay: None, suite: None }) };
         own_dir::check(&path)?;
         let is_new = !path.exists();
         if !is_new && !path.is_dir() {
@@ -81,7 +81,7 @@ impl Output {
         let dir = OutputDir { path, is_new };
         let responses = temporary_file(&dir.path)?;
         Ok(Self {
-            to: To::Directory { responses, asked: Vec::new(), scores: Scores::default(), dir },
+            to: Destination::Directory { responses, asked: Vec::new(), scores: Scores::default(), dir },
             replay: None,
             suite: None,
         })
@@ -111,7 +111,7 @@ impl Output {
         name: &'static str,
         write: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        if let To::Directory { asked, dir, .. } = &mut self.to {
+        if let Destination::Directory { asked, dir, .. } = &mut self.to {
             let mut file = std::io::BufWriter::with_capacity(1 << 16, temporary_file(&dir.path)?);
             write(&mut file)?;
             asked.push((name, file.into_inner().context("cannot write the requests")?));
@@ -122,22 +122,22 @@ impl Output {
     /// The directory, if it is one.
     pub fn dir(&self) -> Option<&Path> {
         match &self.to {
-            To::Stdout => None,
-            To::Directory { dir, .. } => Some(&dir.path),
+            Destination::Stdout => None,
+            Destination::Directory { dir, .. } => Some(&dir.path),
         }
     }
 
     /// The file with the responses so far.
     pub fn responses_path(&self) -> Option<PathBuf> {
         match &self.to {
-            To::Stdout => None,
-            To::Directory { responses, .. } => Some(responses.path().to_path_buf()),
+            Destination::Stdout => None,
+            Destination::Directory { responses, .. } => Some(responses.path().to_path_buf()),
         }
     }
 
     /// The destination of a target's scores.
     pub fn begin_scores(&mut self) -> anyhow::Result<&mut dyn Write> {
-        let To::Directory { scores, dir, .. } = &mut self.to else {
+        let Destination::Directory { scores, dir, .. } = &mut self.to else {
             anyhow::bail!("there is no output for scores")
         };
         if scores.file.is_none() {
@@ -151,7 +151,7 @@ impl Output {
 
     /// Discards the incomplete scores of a target.
     pub fn forget_scores(&mut self) -> anyhow::Result<()> {
-        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+        if let Destination::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
             file.as_file().set_len(*kept).context("cannot write the scores")?;
             file.as_file().seek(SeekFrom::Start(*kept)).context("cannot write the scores")?;
         }
@@ -160,7 +160,7 @@ impl Output {
 
     /// Completes the scores of a target.
     pub fn keep_scores(&mut self) -> anyhow::Result<()> {
-        if let To::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
+        if let Destination::Directory { scores: Scores { file: Some(file), kept }, .. } = &mut self.to {
             *kept = file.as_file().metadata().context("cannot write the scores")?.len();
         }
         Ok(())
@@ -168,7 +168,7 @@ impl Output {
 
     /// Discards all scores.
     pub fn drop_scores(&mut self) {
-        if let To::Directory { scores, .. } = &mut self.to {
+        if let Destination::Directory { scores, .. } = &mut self.to {
             *scores = Scores::default();
         }
     }
@@ -178,7 +178,7 @@ impl Output {
         if let Some(replay) = self.replay {
             replay.finish(observer)?;
         }
-        let To::Directory { responses, asked, scores, dir } = self.to else { return Ok(()) };
+        let Destination::Directory { responses, asked, scores, dir } = self.to else { return Ok(()) };
         for (name, file) in asked {
             put_in_place(file, &dir.path.join(name))?;
         }
@@ -214,7 +214,7 @@ impl Write for Output {
     }
 }
 
-impl Write for To {
+impl Write for Destination {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             // The responses are in the exchange, even if stdout is closed.

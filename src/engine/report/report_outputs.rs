@@ -12,7 +12,7 @@ use crate::model::{Evaluation, Exit, Failure, ProblemKind, ScoreStatus, Trial, p
 use crate::report::{
     LONGEST_SUMMARY, REPORT_FILE, Results, Summary, render_comment, render_html, render_junit, render_verdict,
 };
-use crate::scoring::{Against, Gate, assess, compare, judge};
+use crate::scoring::{ComparisonOptions, Gate, assess, compare, judge};
 use crate::util::process_env::ProcessEnv;
 
 /// What to report, where, and what counts as a failure.
@@ -97,7 +97,7 @@ impl Report {
             return Err(Failure::config(message).hint("compare with another run: `--baseline RUN`").into());
         }
         if let Some(earlier) = &earlier {
-            let against = Against {
+            let against = ComparisonOptions {
                 baseline: options.baseline.as_deref().unwrap_or(&shown),
                 target: options.baseline_target.as_deref(),
                 is_own,

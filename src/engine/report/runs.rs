@@ -12,7 +12,11 @@ use serde_json::Value;
 use super::{DEFAULT_RESULTS, RunRecord};
 use crate::config::did_you_mean;
 use crate::model::{BatchId, Failure, printable};
+use crate::report::columns::{self, Column};
 use crate::util::{durable, own_dir, regular_file};
+
+/// The placeholder for an unknown value.
+const NONE: &str = "–";
 
 /// The newest run.
 pub const LATEST: &str = "latest";
@@ -168,4 +172,20 @@ fn verdict(summary: &Value) -> &str {
         (None, _, Some(false)) => "failed",
         (None, _, None) => "skipped",
     }
+}
+
+/// The table, with the columns that fit the terminal; the id, which other commands need, is never truncated.
+pub fn table(runs: &[Run], width: usize) -> String {
+    let cells = |cell: &dyn Fn(&Run) -> String| runs.iter().map(cell).collect::<Vec<_>>();
+    let date = |run: &Run| run.at.map_or(NONE.to_owned(), |at| at.strftime("%Y-%m-%d %H:%M").to_string());
+    let score = |run: &Run| run.score.map_or(NONE.to_owned(), |score| format!("{score:.2}"));
+    let columns = vec![
+        Column::text("RUN", cells(&|run| printable(&run.run))),
+        Column::optional("DATE", 2, cells(&date)),
+        Column::optional("SUITE", 3, cells(&|run| run.suite.as_deref().map_or(NONE.to_owned(), printable))),
+        Column::optional("TARGETS", 4, cells(&|run| printable(&run.targets.join(", ")))),
+        Column::text("VERDICT", cells(&|run| printable(&run.verdict))),
+        Column::number("SCORE", 1, cells(&score)),
+    ];
+    columns::render(columns, width).into_iter().fold(String::new(), |text, line| text + &line + "\n")
 }

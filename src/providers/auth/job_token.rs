@@ -82,7 +82,7 @@ pub(super) async fn mint(client: &Client, federation: &Federation) -> Result<Job
     let jwt = Secret::new(&value);
     let claims = Claims::read(jwt.expose());
     minted::announce(&jwt, claims.lifetime().unwrap_or(USUAL_LIFETIME));
-    Ok(JobToken { claims, jwt })
+    Ok(JobToken { jwt, claims })
 }
 
 const NO_PERMISSION: &str =

@@ -235,7 +235,8 @@ impl Token {
 
 /// When credentials are replaced, and how long they are used.
 fn schedule(lifetime: Duration) -> (Duration, Duration) {
-    (lifetime - REFRESH_BEFORE.min(lifetime / 2), lifetime - MARGIN.min(lifetime / 10))
+    let less = |margin: Duration, most: Duration| lifetime.saturating_sub(margin.min(most));
+    (less(REFRESH_BEFORE, lifetime / 2), less(MARGIN, lifetime / 10))
 }
 
 #[cfg(test)]

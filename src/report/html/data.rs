@@ -150,7 +150,7 @@ pub(super) fn render(
     for (place, trial) in results.trials.iter().enumerate() {
         trials.entry((&trial.row.target, &trial.row.test_id)).or_default().push(place);
     }
-    let before = Before::new(evaluation, baseline);
+    let before = BaselineResponses::new(evaluation, baseline);
     let mut prompted: HashSet<&str> = HashSet::new();
     let targets: Vec<&str> = evaluation.targets.iter().map(|target| target.target.as_str()).collect();
 
@@ -191,7 +191,12 @@ pub(super) fn render(
     serde_json::to_string(&data).unwrap_or_default()
 }
 
-fn one_trial<'d>(results: &Results, place: usize, before: &Before<'_>, room: &Room) -> TrialData<'d> {
+fn one_trial<'d>(
+    results: &Results,
+    place: usize,
+    before: &BaselineResponses<'_>,
+    room: &Room,
+) -> TrialData<'d> {
     let trial = &results.trials[place];
     let answer = results.answers[place].as_deref();
     let earlier = before.answer(&trial.row.target, &trial.row.id);
@@ -244,13 +249,13 @@ fn one_grader<'d>(grader: &GraderScore, room: &Room) -> Grader<'d> {
 
 /// The baseline's responses, by target and request.
 #[derive(Default)]
-struct Before<'b> {
+struct BaselineResponses<'b> {
     answers: HashMap<(&'b str, &'b str), &'b str>,
     /// The baseline target for each target.
     counterparts: HashMap<&'b str, &'b str>,
 }
 
-impl<'b> Before<'b> {
+impl<'b> BaselineResponses<'b> {
     fn new(evaluation: &'b Evaluation, baseline: Option<&'b Results>) -> Self {
         let (Some(baseline), Some(comparison)) = (baseline, &evaluation.comparison) else {
             return Self::default();

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::paint::{Style, Tone, fit_end};
 use crate::model::{ChangeKind, Evaluation, TestState, printable};
-use crate::report::reason::{Look, to_look_at};
+use crate::report::reason::{FailingTest, to_look_at};
 use crate::report::results::Results;
 use crate::report::text::{fit, length};
 use crate::util::figures::thousands;
@@ -41,7 +41,7 @@ pub(super) fn render(evaluation: &Evaluation, results: &Results, style: Style) -
     let most = if style.verbose { usize::MAX } else { (MOST / targets.max(1)).max(LEAST_OF_TARGET) };
     let mut out = String::new();
     for target in &evaluation.targets {
-        let (of_target, others): (Vec<Look<'_>>, Vec<_>) =
+        let (of_target, others): (Vec<FailingTest<'_>>, Vec<_>) =
             looks.into_iter().partition(|look| look.test.target == target.target);
         looks = others;
         let left_out = if lists_all { 0 } else { of_target.len().saturating_sub(most) };
@@ -82,7 +82,7 @@ pub(super) fn render(evaluation: &Evaluation, results: &Results, style: Style) -
     out
 }
 
-fn line(look: &Look<'_>, results: &Results) -> Line {
+fn line(look: &FailingTest<'_>, results: &Results) -> Line {
     let place = results.places.get(&look.test.test_id);
     let is_worse = look.test.change.is_some_and(|change| change.kind == ChangeKind::Regressed);
     let mut reasons: Vec<String> = look.reasons.iter().map(|reason| look.quoted(reason)).collect();

@@ -7,7 +7,7 @@ use super::rows::Ended;
 use super::watch::{LOOK_EVERY, Watch};
 use crate::github::Run;
 use crate::model::printable;
-use crate::rollout::endpoint::{Trace, Trouble};
+use crate::rollout::endpoint::{EndpointError, Trace};
 use crate::rollout::status::{Code, Status};
 use crate::util::clock;
 
@@ -68,7 +68,7 @@ impl Watch<'_> {
         let rollout_id = self.ids[index].rollout_id.clone();
         let status = match self.options.endpoint.status(&rollout_id).await {
             Ok(status) => status,
-            Err(Trouble::NoRoute) => None,
+            Err(EndpointError::NoRoute) => None,
             Err(trouble) => {
                 self.end(index, trouble.status(), None)?;
                 return Ok(true);
@@ -152,7 +152,7 @@ impl Watch<'_> {
                         return self.end(index, Status::new(Code::Finished, "rollout finished"), longest);
                     }
                 }
-                Err(Trouble::Gone(message)) if matches!(patience, Patience::Some) => {
+                Err(EndpointError::Gone(message)) if matches!(patience, Patience::Some) => {
                     tracing::debug!("{message}");
                     return Ok(());
                 }

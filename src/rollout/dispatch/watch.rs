@@ -14,7 +14,7 @@ use super::settle::Patience;
 use super::{DispatchOptions, DispatchProgress};
 use crate::github::{ApiError, Client, Dispatched, Polled};
 use crate::model::{Exit, Failure};
-use crate::rollout::endpoint::{Endpoint, Trouble};
+use crate::rollout::endpoint::{Endpoint, EndpointError};
 use crate::rollout::ids::Ids;
 use crate::rollout::status::{Code, Status};
 use crate::util::clock;
@@ -237,17 +237,17 @@ impl<'a> Watch<'a> {
             let status = match status {
                 Ok(Some(status)) => status,
                 Ok(None) => continue,
-                Err(Trouble::NoRoute) => {
+                Err(EndpointError::NoRoute) => {
                     self.has_status = false;
                     break;
                 }
-                Err(Trouble::Refused(code, message)) => {
+                Err(EndpointError::Refused(code, message)) => {
                     let failure = Failure::new(Exit::Failure, message);
                     let hint = "set the key in `EP_REMOTE_API_KEY`, `FIREWORKS_API_KEY` or `ROLLOUT_API_KEY`";
                     let is_key = matches!(code, Code::Unauthenticated | Code::PermissionDenied);
                     return Err(if is_key { failure.hint(hint) } else { failure }.into());
                 }
-                Err(Trouble::Gone(message)) => {
+                Err(EndpointError::Gone(message)) => {
                     tracing::debug!("{message}");
                     continue;
                 }

@@ -33,7 +33,7 @@ type Outcome = Result<UpstreamResponse, Refused>;
 
 /// A response, or a pending one, that no client waits for.
 #[derive(Debug)]
-pub(super) struct Unheard {
+pub(super) struct AbandonedCall {
     outcome: watch::Receiver<Option<Outcome>>,
     since: Instant,
 }
@@ -62,7 +62,7 @@ pub(super) async fn pass_on(
     };
     fields::check_call(call, &gateway.fields).map_err(|problem| Refused::new(400, problem))?;
     upstream.check_models(call)?;
-    let wants = Wants::take_from(&mut asked);
+    let wants = ReplyOptions::take_from(&mut asked);
     // The forwarded body identifies a request.
     let sent = serde_json::to_vec(&asked).map_err(|error| Refused::new(400, error.to_string()))?;
     let question = (ids.rollout_id.clone(), upstream.name().to_owned(), Digest::of(&sent));
@@ -161,12 +161,12 @@ fn read_path(rest: &str) -> Result<(Ids, Option<String>), Refused> {
 }
 
 /// The response format that a client wants.
-struct Wants {
+struct ReplyOptions {
     stream: bool,
     usage: bool,
 }
 
-impl Wants {
+impl ReplyOptions {
     fn take_from(asked: &mut Value) -> Self {
         let usage = asked.pointer("/stream_options/include_usage") == Some(&Value::Bool(true));
         let Some(map) = asked.as_object_mut() else { return Self { stream: false, usage } };
@@ -212,7 +212,7 @@ impl Drop for Waiting<'_> {
         let Some(outcome) = self.outcome.take() else { return };
         let mut unheard = self.gateway.unheard.lock().unwrap_or_else(PoisonError::into_inner);
         if unheard.len() < MOST_UNHEARD {
-            unheard.insert(self.question.clone(), Unheard { outcome, since: Instant::now() });
+            unheard.insert(self.question.clone(), AbandonedCall { outcome, since: Instant::now() });
         }
     }
 }

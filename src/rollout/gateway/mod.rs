@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 pub use self::body::Caller;
 
 use self::body::Bodies;
-use self::calls::Unheard;
+use self::calls::AbandonedCall;
 use self::store::Store;
 use self::upstream::Upstreams;
 use crate::model::{RunnerTarget, Secret};
@@ -66,7 +66,7 @@ pub struct Gateway {
     hidden: RwLock<(Vec<Secret>, Redactor)>,
     calls: Arc<Semaphore>,
     /// Undelivered responses that were paid for.
-    unheard: Mutex<HashMap<calls::Question, Unheard>>,
+    unheard: Mutex<HashMap<calls::Question, AbandonedCall>>,
 }
 
 impl Gateway {

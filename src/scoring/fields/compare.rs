@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, HashSet};
 use serde_json::Value;
 
 use super::grader::{GradedText, Verdicts};
-use super::matcher::{Here, List, Matcher, Words};
+use super::matcher::{List, Matcher, RulesHere, WordMatch};
+use super::pairing;
 use super::prose;
 use super::reading::{form, is_nothing, number_in, other_currency, plain_text, same};
-use super::{align, pairing};
+use super::walk::{Visitor, walk};
 use crate::model::{Accuracy, FieldType, Prose, Ratio, Tolerance, folded};
 
 /// Counts of fields.
@@ -148,9 +149,7 @@ impl Counts {
 
 /// Counts the fields of an answer.
 pub(super) fn count(expected: &Value, found: &Value, rules: &Matcher<'_>, case: &Case<'_>) -> Counts {
-    let mut walk = Walk { counts: Counts::default(), case, is_final: true };
-    walk.field(expected, Some(found), rules);
-    walk.counts
+    counted(expected, Some(found), rules, case, true)
 }
 
 /// The same for a part of an answer that may be absent or unmatched: it is not sent to a grading model.
@@ -160,9 +159,19 @@ pub(super) fn count_item(
     rules: &Matcher<'_>,
     case: &Case<'_>,
 ) -> Counts {
-    let mut walk = Walk { counts: Counts::default(), case, is_final: false };
-    walk.field(expected, found, rules);
-    walk.counts
+    counted(expected, found, rules, case, false)
+}
+
+fn counted(
+    expected: &Value,
+    found: Option<&Value>,
+    rules: &Matcher<'_>,
+    case: &Case<'_>,
+    is_final: bool,
+) -> Counts {
+    let mut counter = Counter { counts: Counts::default(), case, is_final };
+    walk(&mut counter, case, &(), expected, found, rules);
+    counter.counts
 }
 
 /// Counts a case without an answer: all expected fields are missing, and none is correctly absent.
@@ -180,7 +189,7 @@ pub(super) fn present(value: &Value, rules: &Matcher<'_>) -> u64 {
         Value::Object(map) => map.iter().map(|(key, value)| present(value, &rules.key(key))).sum(),
         Value::Array(items) => {
             let item = rules.item();
-            let is_set = matches!(here.list, List::Set) || here.words == Words::Contains;
+            let is_set = matches!(here.list, List::Set) || here.words == WordMatch::Contains;
             let one = |value| if is_set { present(value, &item).min(1) } else { present(value, &item) };
             items.iter().map(one).sum()
         }
@@ -188,56 +197,29 @@ pub(super) fn present(value: &Value, rules: &Matcher<'_>) -> u64 {
     }
 }
 
-struct Walk<'c> {
+struct Counter<'c> {
     counts: Counts,
     case: &'c Case<'c>,
     /// Whether graded texts count as their grader decided.
     is_final: bool,
 }
 
-impl Walk<'_> {
-    fn field(&mut self, expected: &Value, found: Option<&Value>, rules: &Matcher<'_>) {
-        let here = rules.here();
-        if here.is_ignored {
-            return;
-        }
-        match expected {
-            Value::Object(map) if !map.is_empty() => {
-                let found_map = found.and_then(Value::as_object);
-                for (key, value) in map {
-                    self.field(value, found_map.and_then(|found| found.get(key)), &rules.key(key));
-                }
-                match (found_map, found) {
-                    (Some(found), _) => {
-                        for (key, value) in found.iter().filter(|(key, _)| !map.contains_key(*key)) {
-                            self.counts.hallucinated += present(value, &rules.key(key));
-                        }
-                    }
-                    (None, Some(other)) => self.counts.hallucinated += present(other, rules),
-                    (None, None) => {}
-                }
-            }
-            Value::Array(items) if !items.is_empty() => match found {
-                Some(Value::Array(found)) => self.list(items, found, rules, here),
-                other => {
-                    let item = rules.item();
-                    for value in items {
-                        if is_set(items, here, item.here()) {
-                            self.item_missing(value, &item);
-                        } else {
-                            self.field(value, None, &item);
-                        }
-                    }
-                    self.counts.hallucinated += other.map_or(0, |other| present(other, rules));
-                }
-            },
-            expected => self.plain(expected, found, rules, here),
-        }
-    }
+impl Visitor for Counter<'_> {
+    type Path = ();
 
-    /// A plain value, or an empty list or mapping.
-    fn plain(&mut self, expected: &Value, found: Option<&Value>, rules: &Matcher<'_>, here: Here<'_>) {
-        if here.words == Words::Contains && expected.is_array() {
+    fn key((): &(), _key: &str) {}
+
+    fn item((): &(), _place: Option<usize>) {}
+
+    fn plain(
+        &mut self,
+        (): &(),
+        expected: &Value,
+        found: Option<&Value>,
+        rules: &Matcher<'_>,
+        here: RulesHere<'_>,
+    ) {
+        if here.words == WordMatch::Contains && expected.is_array() {
             // Expected to be empty, but anything is allowed.
             return;
         }
@@ -268,91 +250,32 @@ impl Walk<'_> {
         }
     }
 
-    /// A missing item of a set.
-    fn item_missing(&mut self, value: &Value, item: &Matcher<'_>) {
-        let missing = present(value, item).min(1);
-        self.counts.missing += missing;
-        let is_prose = is_plain(value) && least_overlap(value, item.here()).is_some();
-        self.counts.prose.missing += missing * u64::from(is_prose);
+    fn extra(&mut self, (): &(), _found: &Value, _rules: &Matcher<'_>, fields: u64) {
+        self.counts.hallucinated += fields;
     }
 
-    fn list(&mut self, expected: &[Value], found: &[Value], rules: &Matcher<'_>, here: Here<'_>) {
-        let item = rules.item();
-        match here.list {
-            _ if here.words == Words::Contains => self.set(expected, found, &item, false),
-            _ if is_set(expected, here, item.here()) => self.set(expected, found, &item, true),
-            List::Order => {
-                let pairs = (0..expected.len().min(found.len())).map(|place| (place, place));
-                self.paired(expected, found, pairs, &item);
-            }
-            List::Key(fields) => {
-                let forms = |list: &[Value]| {
-                    list.iter().map(|value| key_form(value, fields, &item)).collect::<Vec<_>>()
-                };
-                let same_key = |a: usize, b: usize| same_key(&expected[a], &found[b], fields, &item);
-                let pairs = pairing::pairs(&forms(expected), &forms(found), same_key);
-                self.paired(expected, found, pairs, &item);
-            }
-            List::Set | List::Best => {
-                let pairs = align::pairs(expected, found, &item, self.case);
-                self.paired(expected, found, pairs, &item);
-            }
-        }
-    }
-
-    /// Items that belong together, and those without a partner.
-    fn paired(
-        &mut self,
-        expected: &[Value],
-        found: &[Value],
-        pairs: impl IntoIterator<Item = (usize, usize)>,
-        item: &Matcher<'_>,
-    ) {
-        let mut of_found = vec![false; found.len()];
-        let mut of_expected = vec![None; expected.len()];
-        for (a, b) in pairs {
-            (of_expected[a], of_found[b]) = (Some(b), true);
-        }
-        for (value, partner) in expected.iter().zip(of_expected) {
-            self.field(value, partner.map(|place| &found[place]), item);
-        }
-        for (value, _) in found.iter().zip(of_found).filter(|(_, is_paired)| !is_paired) {
-            self.counts.hallucinated += present(value, item);
-        }
-    }
-
-    /// Unordered items, one field each.
-    fn set(&mut self, expected: &[Value], found: &[Value], item: &Matcher<'_>, is_closed: bool) {
-        let there = |list: &[Value]| -> Vec<Value> {
-            list.iter().filter(|value| present(value, item) > 0).cloned().collect()
-        };
-        let (expected, found) = (there(expected), there(found));
-        let pairs = set_pairs(&expected, &found, item, self.case);
+    fn set_item(&mut self, (): &(), expected: &Value, found: Option<&Value>, item: &Matcher<'_>) {
         let here = item.here();
-        let mut is_open = vec![true; expected.len()];
-        for (a, b) in &pairs {
-            is_open[*a] = false;
-            if let Some(overlap) = overlap_of(&expected[*a], &found[*b], here, self.case) {
-                self.counts.prose.correct += 1;
-                self.counts.prose.overlap += u64::from(overlap.ten_thousandths());
-            }
-        }
-        self.counts.correct += pairs.len() as u64;
-        for (value, _) in expected.iter().zip(is_open).filter(|(_, is_open)| *is_open) {
-            self.item_missing(value, item);
-        }
-        if is_closed {
-            self.counts.hallucinated += (found.len() - pairs.len()) as u64;
+        let Some(found) = found else {
+            self.counts.missing += 1;
+            let is_prose = is_plain(expected) && least_overlap(expected, here).is_some();
+            self.counts.prose.missing += u64::from(is_prose);
+            return;
+        };
+        self.counts.correct += 1;
+        if let Some(overlap) = judge(expected, found, here, self.case).overlap {
+            self.counts.prose.correct += 1;
+            self.counts.prose.overlap += u64::from(overlap.ten_thousandths());
         }
     }
 }
 
 /// Whether the items of a list are unordered and one field each: by a rule, or by default if they are plain values. Texts that a
 /// model grades are paired first, then graded.
-pub(super) fn is_set(expected: &[Value], here: Here<'_>, item: Here<'_>) -> bool {
+pub(super) fn is_set(expected: &[Value], here: RulesHere<'_>, item: RulesHere<'_>) -> bool {
     let is_plain_list = || expected.iter().all(is_plain);
     match here.list {
-        _ if here.words == Words::Contains => true,
+        _ if here.words == WordMatch::Contains => true,
         _ if item.is_graded && is_plain_list() => false,
         List::Set => true,
         List::Best => is_plain_list(),
@@ -380,11 +303,11 @@ pub(super) fn is_plain(value: &Value) -> bool {
 }
 
 /// The required word overlap where prose is expected; `None` for a plain value.
-pub(super) fn least_overlap(expected: &Value, here: Here<'_>) -> Option<f64> {
+pub(super) fn least_overlap(expected: &Value, here: RulesHere<'_>) -> Option<f64> {
     let Value::String(text) = expected else { return None };
     let least = || Some(here.overlap.unwrap_or(prose::LEAST_OVERLAP));
     match here.kind {
-        _ if here.words != Words::Same || here.tolerance.is_some() => None,
+        _ if here.words != WordMatch::Same || here.tolerance.is_some() => None,
         _ if here.overlap.is_some() || here.is_graded => least(),
         Some(FieldType::Prose) => least(),
         Some(FieldType::Phrase) if prose::is_long_phrase(text) => least(),
@@ -399,7 +322,7 @@ struct Judged {
     overlap: Option<Ratio>,
 }
 
-fn judge(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Judged {
+fn judge(expected: &Value, found: &Value, here: RulesHere<'_>, case: &Case<'_>) -> Judged {
     let Some(least) = least_overlap(expected, here) else {
         return Judged { is_right: is_right(expected, found, here, case), overlap: None };
     };
@@ -412,7 +335,7 @@ fn judge(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Ju
 }
 
 /// The same for values that are matched for certain: where a model grades, its verdict counts.
-fn judge_finally(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Judged {
+fn judge_finally(expected: &Value, found: &Value, here: RulesHere<'_>, case: &Case<'_>) -> Judged {
     let judged = judge(expected, found, here, case);
     match (expected, found) {
         (Value::String(wanted), Value::String(text))
@@ -428,26 +351,22 @@ fn judge_finally(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_
 pub(super) fn is_right_prose(
     expected: &Value,
     found: &Value,
-    here: Here<'_>,
+    here: RulesHere<'_>,
     case: &Case<'_>,
 ) -> Option<bool> {
     let Judged { is_right, overlap } = judge_finally(expected, found, here, case);
     overlap.map(|_| is_right)
 }
 
-fn overlap_of(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> Option<Ratio> {
-    judge(expected, found, here, case).overlap
-}
-
 /// Whether a value matches the expected one under its rules.
-fn is_right(expected: &Value, found: &Value, here: Here<'_>, case: &Case<'_>) -> bool {
+fn is_right(expected: &Value, found: &Value, here: RulesHere<'_>, case: &Case<'_>) -> bool {
     if found.is_object() || found.is_array() {
         return false;
     }
     match here.words {
-        Words::Same => {}
-        Words::Contains => return folded(&plain_text(found)).contains(&folded(&plain_text(expected))),
-        Words::InInput => return case.folded().contains(&folded(&plain_text(found))),
+        WordMatch::Same => {}
+        WordMatch::Contains => return folded(&plain_text(found)).contains(&folded(&plain_text(expected))),
+        WordMatch::InInput => return case.folded().contains(&folded(&plain_text(found))),
     }
     if let Some(tolerance) = here.tolerance
         && let (Some(wanted), Some(got)) = (number_in(expected, here.kind), number_in(found, here.kind))

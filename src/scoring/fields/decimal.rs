@@ -10,7 +10,7 @@ pub(super) struct Decimal {
 
 /// Whether leading zeros are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Zeros {
+pub(super) enum LeadingZeros {
     /// `007` is not a number but an identifier.
     Refused,
     /// `007` is 7.
@@ -30,7 +30,7 @@ impl Decimal {
     }
 
     /// A number as written by people: `1234.5`, `1,234.50`, `-7`. A comma is only a thousands separator.
-    pub(super) fn of_text(text: &str, zeros: Zeros) -> Option<Self> {
+    pub(super) fn of_text(text: &str, zeros: LeadingZeros) -> Option<Self> {
         let (is_negative, text) = signed(text.trim());
         let (whole, fraction) = match text.split_once('.') {
             Some((whole, fraction)) if !fraction.is_empty() => (whole, fraction),
@@ -38,7 +38,7 @@ impl Decimal {
             None => (text, ""),
         };
         let whole = without_separators(whole)?;
-        if zeros == Zeros::Refused && whole.len() > 1 && whole.starts_with('0') {
+        if zeros == LeadingZeros::Refused && whole.len() > 1 && whole.starts_with('0') {
             return None;
         }
         Self::of_parts(is_negative, &whole, fraction, 0)
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     fn text(text: &str) -> Option<String> {
-        Decimal::of_text(text, Zeros::Refused).map(|decimal| decimal.text())
+        Decimal::of_text(text, LeadingZeros::Refused).map(|decimal| decimal.text())
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
             assert_eq!(Decimal::of_json(json).unwrap().text(), text(written).unwrap(), "{json}");
         }
         assert_ne!(Decimal::of_json("9007199254740993"), Decimal::of_json("9007199254740992"));
-        assert_eq!(Decimal::of_text("007", Zeros::Allowed), Decimal::of_json("7"));
+        assert_eq!(Decimal::of_text("007", LeadingZeros::Allowed), Decimal::of_json("7"));
     }
 
     #[test]

@@ -1,5 +1,4 @@
-//! All fields of a model's answers, for the page of a case. It pairs and judges as `compare` does, field by
-//! field.
+//! All fields of a model's answers, for the page of a case. It judges as `compare` does.
 
 use std::collections::HashMap;
 
@@ -7,10 +6,10 @@ use serde_json::Value;
 
 use super::answer::{self, Answer, Outcome};
 use super::assemble::{Answers, Scorer, Subject};
-use super::compare::{self, Case, Counts, is_set, key_form, present, same_key, set_pairs, whole_form};
+use super::compare::{self, Case, Counts, whole_form};
 use super::grader::Verdicts;
-use super::matcher::{Here, List, Matcher, Words};
-use super::{align, pairing};
+use super::matcher::{Matcher, RulesHere};
+use super::walk::{Visitor, walk};
 use crate::config::SkillCase;
 use crate::model::{CallOutcome, CaseDetails, FieldAnswer, FieldDetails, FieldVerdict};
 use crate::util::truncate::truncate;
@@ -54,8 +53,8 @@ fn of_case(
             },
         };
         calls.push(outcome);
-        let mut walk = Walk { fields: &mut fields, case: &asked, is_answered: found.is_some() };
-        walk.field("", &expected, found.as_ref(), &rules);
+        let mut lister = Lister { fields: &mut fields, case: &asked, is_answered: found.is_some() };
+        walk(&mut lister, &asked, &String::new(), &expected, found.as_ref(), &rules);
     }
     let (fields, left_out) = fields.finish(most);
     CaseDetails { case: case.id.clone(), calls, fields, left_out }
@@ -128,61 +127,32 @@ fn shown(value: &Value) -> String {
     }
 }
 
-struct Walk<'w> {
+struct Lister<'w> {
     fields: &'w mut Fields,
     case: &'w Case<'w>,
     is_answered: bool,
 }
 
-impl Walk<'_> {
-    fn field(&mut self, path: &str, expected: &Value, found: Option<&Value>, rules: &Matcher<'_>) {
-        let here = rules.here();
-        if here.is_ignored {
-            return;
-        }
-        match expected {
-            Value::Object(map) if !map.is_empty() => {
-                let found_map = found.and_then(Value::as_object);
-                for (key, value) in map {
-                    let found = found_map.and_then(|found| found.get(key));
-                    self.field(&below(path, key), value, found, &rules.key(key));
-                }
-                match (found_map, found) {
-                    (Some(found), _) => {
-                        for (key, value) in found.iter().filter(|(key, _)| !map.contains_key(*key)) {
-                            self.extra(&below(path, key), value, &rules.key(key));
-                        }
-                    }
-                    (None, Some(other)) => self.extra(path, other, rules),
-                    (None, None) => {}
-                }
-            }
-            Value::Array(items) if !items.is_empty() => {
-                let item = rules.item();
-                let is_set = is_set(items, here, item.here());
-                match found {
-                    Some(Value::Array(found)) => self.list(path, items, found, &item, here, is_set),
-                    other => {
-                        for (place, value) in items.iter().enumerate() {
-                            let path = format!("{path}[{place}]");
-                            if is_set {
-                                self.set_item(&path, value, None, &item);
-                            } else {
-                                self.field(&path, value, None, &item);
-                            }
-                        }
-                        if let Some(other) = other {
-                            self.extra(path, other, rules);
-                        }
-                    }
-                }
-            }
-            expected => self.plain(path, expected, found, rules),
-        }
+impl Visitor for Lister<'_> {
+    type Path = String;
+
+    fn key(path: &String, key: &str) -> String {
+        if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
     }
 
-    /// A plain value, or an empty list or mapping, as counted by `compare`.
-    fn plain(&mut self, path: &str, expected: &Value, found: Option<&Value>, rules: &Matcher<'_>) {
+    fn item(path: &String, place: Option<usize>) -> String {
+        place.map_or_else(|| format!("{path}[+]"), |place| format!("{path}[{place}]"))
+    }
+
+    /// As counted by `compare`.
+    fn plain(
+        &mut self,
+        path: &String,
+        expected: &Value,
+        found: Option<&Value>,
+        rules: &Matcher<'_>,
+        _here: RulesHere<'_>,
+    ) {
         let counts = match found {
             Some(found) => compare::count(expected, found, rules, self.case),
             None => compare::count_item(expected, None, rules, self.case),
@@ -202,82 +172,15 @@ impl Walk<'_> {
         self.fields.add(path, is_expected.then_some(expected), found, meaning, verdict);
     }
 
-    /// A value that is not expected.
-    fn extra(&mut self, path: &str, found: &Value, rules: &Matcher<'_>) {
-        if present(found, rules) > 0 {
-            let meaning = whole_form(found, rules);
-            self.fields.add(path, None, Some(found), meaning, FieldVerdict::Hallucinated);
-        }
+    fn extra(&mut self, path: &String, found: &Value, rules: &Matcher<'_>, _fields: u64) {
+        let meaning = whole_form(found, rules);
+        self.fields.add(path, None, Some(found), meaning, FieldVerdict::Hallucinated);
     }
 
-    /// An item of a set, present or not.
-    fn set_item(&mut self, path: &str, expected: &Value, found: Option<&Value>, item: &Matcher<'_>) {
-        if present(expected, item) > 0 {
-            let verdict = if found.is_some() { FieldVerdict::Correct } else { FieldVerdict::Missing };
-            self.fields.add(path, Some(expected), found, String::new(), verdict);
-        }
+    fn set_item(&mut self, path: &String, expected: &Value, found: Option<&Value>, _item: &Matcher<'_>) {
+        let verdict = if found.is_some() { FieldVerdict::Correct } else { FieldVerdict::Missing };
+        self.fields.add(path, Some(expected), found, String::new(), verdict);
     }
-
-    fn list(
-        &mut self,
-        path: &str,
-        expected: &[Value],
-        found: &[Value],
-        item: &Matcher<'_>,
-        here: Here<'_>,
-        is_set: bool,
-    ) {
-        if is_set || here.words == Words::Contains {
-            let there = |list: &[Value]| -> Vec<Value> {
-                list.iter().filter(|value| present(value, item) > 0).cloned().collect()
-            };
-            let (expected, found) = (there(expected), there(found));
-            let pairs = set_pairs(&expected, &found, item, self.case);
-            let (of_expected, extras) = partners(&expected, &found, pairs);
-            for (place, (value, partner)) in expected.iter().zip(of_expected).enumerate() {
-                self.set_item(&format!("{path}[{place}]"), value, partner, item);
-            }
-            if here.words != Words::Contains {
-                for value in extras {
-                    self.extra(&format!("{path}[+]"), value, item);
-                }
-            }
-            return;
-        }
-        let pairs = match here.list {
-            List::Order => (0..expected.len().min(found.len())).map(|place| (place, place)).collect(),
-            List::Key(fields) => {
-                let forms = |list: &[Value]| {
-                    list.iter().map(|value| key_form(value, fields, item)).collect::<Vec<_>>()
-                };
-                let same_key = |a: usize, b: usize| same_key(&expected[a], &found[b], fields, item);
-                pairing::pairs(&forms(expected), &forms(found), same_key)
-            }
-            List::Set | List::Best => align::pairs(expected, found, item, self.case),
-        };
-        let (of_expected, extras) = partners(expected, found, pairs);
-        for (place, (value, partner)) in expected.iter().zip(of_expected).enumerate() {
-            self.field(&format!("{path}[{place}]"), value, partner, item);
-        }
-        for value in extras {
-            self.extra(&format!("{path}[+]"), value, item);
-        }
-    }
-}
-
-/// The partner of each expected item, and the items without one.
-fn partners<'v>(
-    expected: &[Value],
-    found: &'v [Value],
-    pairs: Vec<(usize, usize)>,
-) -> (Vec<Option<&'v Value>>, Vec<&'v Value>) {
-    let mut of_expected = vec![None; expected.len()];
-    let mut is_taken = vec![false; found.len()];
-    for (a, b) in pairs {
-        (of_expected[a], is_taken[b]) = (Some(&found[b]), true);
-    }
-    let extras = found.iter().zip(is_taken).filter(|(_, is_taken)| !is_taken).map(|(value, _)| value);
-    (of_expected, extras.collect())
 }
 
 fn verdict(counts: &Counts) -> Option<FieldVerdict> {
@@ -289,8 +192,4 @@ fn verdict(counts: &Counts) -> Option<FieldVerdict> {
         (counts.correct_absent, FieldVerdict::CorrectAbsent),
     ];
     first.into_iter().find(|(count, _)| *count > 0).map(|(_, verdict)| verdict)
-}
-
-fn below(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
 }

@@ -12,7 +12,7 @@ pub(super) struct Matcher<'r> {
 
 /// What the rules require at a place.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Here<'r> {
+pub(super) struct RulesHere<'r> {
     pub(super) is_ignored: bool,
     pub(super) is_ruled: bool,
     pub(super) kind: Option<FieldType>,
@@ -21,13 +21,13 @@ pub(super) struct Here<'r> {
     pub(super) overlap: Option<f64>,
     /// Whether a model grades it.
     pub(super) is_graded: bool,
-    pub(super) words: Words,
+    pub(super) words: WordMatch,
     pub(super) list: List<'r>,
 }
 
 /// When text is correct.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Words {
+pub(super) enum WordMatch {
     /// It means the same.
     #[default]
     Same,
@@ -99,8 +99,8 @@ impl<'r> Matcher<'r> {
     }
 
     /// The rules that end here; if two conflict, the first one wins.
-    pub(super) fn here(&self) -> Here<'r> {
-        let mut here = Here::default();
+    pub(super) fn here(&self) -> RulesHere<'r> {
+        let mut here = RulesHere::default();
         let mut list = None;
         let mut ended: Vec<usize> = self
             .states
@@ -117,8 +117,8 @@ impl<'r> Matcher<'r> {
                 FieldRule::Tolerance(tolerance) => here.tolerance = here.tolerance.or(Some(*tolerance)),
                 FieldRule::Overlap(least) => here.overlap = here.overlap.or(Some(*least)),
                 FieldRule::Grader(_) => here.is_graded = true,
-                FieldRule::Contains => here.words = here.words.max(Words::Contains),
-                FieldRule::InInput => here.words = Words::InInput,
+                FieldRule::Contains => here.words = here.words.max(WordMatch::Contains),
+                FieldRule::InInput => here.words = WordMatch::InInput,
                 FieldRule::Set => list = list.or(Some(List::Set)),
                 FieldRule::Key(fields) => list = list.or(Some(List::Key(fields))),
                 FieldRule::Order => list = list.or(Some(List::Order)),

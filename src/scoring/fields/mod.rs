@@ -1,7 +1,7 @@
 //! Scores the answers of a skill, field by field: five counts, and a leaderboard entry. `docs/scoring.md` has the rules.
 //!
-//! `answer` is a model's answer and how it is parsed; `markdown` turns markdown into a tree like JSON. `compare` counts the fields
-//! of one answer and `agreement` compares replicates; both find the skill's rules with `matcher`. `reading` (with `decimal` and
+//! `answer` is a model's answer and how it is parsed; `markdown` turns markdown into a tree like JSON. `walk` pairs the fields of the
+//! expected answer and a model's, `compare` counts them, and `agreement` compares replicates; both find the skill's rules with `matcher`. `reading` (with `decimal` and
 //! `day`) decides when two values mean the same, `prose` when two texts do, and `pairing` and `align` (with `assignment`) which list
 //! items belong together. `grader` is the prompt of a model that grades prose. `assemble` computes the entry, `details` lists the fields,
 //! and `lint` finds fields whose default may be unintended.
@@ -26,6 +26,7 @@ mod reading;
 mod tests;
 #[cfg(test)]
 mod tests_of_defaults;
+mod walk;
 
 pub use self::answer::Answer;
 #[cfg(test)]

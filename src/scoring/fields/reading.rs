@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::day::{self, Moment, Order};
-use super::decimal::{Decimal, Zeros};
+use super::decimal::{Decimal, LeadingZeros};
 use crate::model::{FieldType, folded};
 
 /// Currencies by symbol.
@@ -35,7 +35,7 @@ pub(super) fn same(a: &Value, b: &Value, kind: Option<FieldType>) -> bool {
     match (a, b) {
         (Value::Number(_), Value::String(text)) | (Value::String(text), Value::Number(_)) => {
             let number = if a.is_number() { a } else { b };
-            let read = Decimal::of_text(text, Zeros::Refused);
+            let read = Decimal::of_text(text, LeadingZeros::Refused);
             read.is_some() && read == decimal(number)
         }
         (Value::Bool(flag), Value::String(text)) | (Value::String(text), Value::Bool(flag)) => {
@@ -63,7 +63,7 @@ pub(super) fn form(value: &Value, kind: Option<FieldType>) -> String {
         Some(FieldType::Number) => {
             read_number(value).map_or_else(text, |number| format!("n:{}", number.text()))
         }
-        Some(FieldType::Money) => match money(&plain_text(value), Zeros::Allowed) {
+        Some(FieldType::Money) => match money(&plain_text(value), LeadingZeros::Allowed) {
             // The field is an amount: its currency is optional.
             Some((_, amount)) => format!("m:{}", amount.text()),
             None => text(),
@@ -90,14 +90,14 @@ pub(super) fn other_currency(a: &Value, b: &Value, kind: Option<FieldType>) -> b
         return false;
     }
     let currency =
-        |value: &Value| money(&plain_text(value), Zeros::Allowed).and_then(|(currency, _)| currency);
+        |value: &Value| money(&plain_text(value), LeadingZeros::Allowed).and_then(|(currency, _)| currency);
     matches!((currency(a), currency(b)), (Some(a), Some(b)) if a != b)
 }
 
 /// The number in a field that is known to hold one.
 pub(super) fn number_in(value: &Value, kind: Option<FieldType>) -> Option<f64> {
     let decimal = match kind {
-        Some(FieldType::Money) => money(&plain_text(value), Zeros::Allowed).map(|(_, amount)| amount),
+        Some(FieldType::Money) => money(&plain_text(value), LeadingZeros::Allowed).map(|(_, amount)| amount),
         Some(FieldType::Percent) => percent(&plain_text(value)).or_else(|| read_number(value)),
         _ => read_number(value),
     };
@@ -121,7 +121,7 @@ fn decimal(value: &Value) -> Option<Decimal> {
 
 fn read_number(value: &Value) -> Option<Decimal> {
     match value {
-        Value::String(text) => Decimal::of_text(text, Zeros::Allowed),
+        Value::String(text) => Decimal::of_text(text, LeadingZeros::Allowed),
         other => decimal(other),
     }
 }
@@ -134,7 +134,7 @@ fn by_form(text: &str) -> Option<String> {
     if let Some(share) = percent(text) {
         return Some(format!("p:{}", share.text()));
     }
-    if let Some((Some(currency), amount)) = money(text, Zeros::Refused) {
+    if let Some((Some(currency), amount)) = money(text, LeadingZeros::Refused) {
         return Some(format!("m:{currency}:{}", amount.text()));
     }
     day::moment(text, Order::Unknown).map(|moment| match moment {
@@ -156,11 +156,11 @@ fn percent(text: &str) -> Option<Decimal> {
         word.eq_ignore_ascii_case("percent").then_some(number)
     };
     let number = text.strip_suffix('%').or_else(word)?;
-    Decimal::of_text(number.trim_end(), Zeros::Refused)
+    Decimal::of_text(number.trim_end(), LeadingZeros::Refused)
 }
 
 /// An amount and its currency, if it has one: `$1,234.50`, `USD 5`, `5 EUR`, `-$3`. Not `$1.2M`.
-fn money(text: &str, zeros: Zeros) -> Option<(Option<&'static str>, Decimal)> {
+fn money(text: &str, zeros: LeadingZeros) -> Option<(Option<&'static str>, Decimal)> {
     let text = text.trim();
     let (sign, rest) = match text.strip_prefix(['-', '\u{2212}']) {
         Some(rest) => ("-", rest.trim_start()),

@@ -8,7 +8,7 @@ mod simulation;
 mod tries;
 
 pub(super) use interval::{bootstrap_interval, cluster_interval, wilson_interval};
-pub(super) use paired::{Chance, mcnemar, sign_flip};
+pub(super) use paired::{TailProbabilities, mcnemar, sign_flip};
 pub(super) use tries::{pass_all, pass_any};
 
 /// The z value of a 95 % interval.

@@ -9,7 +9,7 @@ const MOST_ENUMERATED: usize = 12;
 
 /// The probability, for equal systems, of a difference at least as large as the observed one.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(in crate::scoring) struct Chance {
+pub(in crate::scoring) struct TailProbabilities {
     /// Downwards.
     pub(in crate::scoring) worse: f64,
     /// Upwards.
@@ -20,7 +20,7 @@ pub(in crate::scoring) struct Chance {
 
 /// `McNemar`'s test of pairs with one trial each: only differing pairs count, and between equal systems each is equally likely to
 /// be worse or better. Exact for few, mid-p for more.
-pub(in crate::scoring) fn mcnemar(worse: u64, better: u64) -> Chance {
+pub(in crate::scoring) fn mcnemar(worse: u64, better: u64) -> TailProbabilities {
     let n = worse + better;
     let is_exact = n < FEWEST_FOR_MIDDLE;
     // The probability of each count from its neighbor, in logarithms: 2^-n underflows for a large n.
@@ -37,7 +37,7 @@ pub(in crate::scoring) fn mcnemar(worse: u64, better: u64) -> Chance {
         at_least_better += part(better);
         log += (number(n - k) / number(k + 1)).ln();
     }
-    Chance {
+    TailProbabilities {
         worse: at_least_worse.min(1.0),
         better: at_least_better.min(1.0),
         method: if is_exact { "McNemar, exact" } else { "McNemar, mid-p" },
@@ -46,7 +46,7 @@ pub(in crate::scoring) fn mcnemar(worse: u64, better: u64) -> Chance {
 
 /// The sign-flip test: between equal systems each difference could have the opposite sign. It keeps its level for any number of
 /// differences, unlike a bootstrap of a few. `alpha` decides the number of draws.
-pub(in crate::scoring) fn sign_flip(differences: &[f64], alpha: f64, seed: u64) -> Chance {
+pub(in crate::scoring) fn sign_flip(differences: &[f64], alpha: f64, seed: u64) -> TailProbabilities {
     let differences: Vec<f64> =
         differences.iter().copied().filter(|difference| difference.abs() > 1e-12).collect();
     let seen: f64 = differences.iter().sum();
@@ -65,7 +65,7 @@ pub(in crate::scoring) fn sign_flip(differences: &[f64], alpha: f64, seed: u64) 
             high += u32::from(sum >= seen - slack);
         }
         let share = |count: u32| f64::from(count) / f64::from(ways);
-        return Chance { worse: share(low), better: share(high), method: "sign flips, all" };
+        return TailProbabilities { worse: share(low), better: share(high), method: "sign flips, all" };
     }
     let draws = draws(alpha);
     let mut random = fastrand::Rng::with_seed(seed);
@@ -84,7 +84,7 @@ pub(in crate::scoring) fn sign_flip(differences: &[f64], alpha: f64, seed: u64) 
     }
     // The observed combination is one of them.
     let share = |count: u32| f64::from(count) / f64::from(draws + 1);
-    Chance { worse: share(low), better: share(high), method: "sign flips, drawn" }
+    TailProbabilities { worse: share(low), better: share(high), method: "sign flips, drawn" }
 }
 
 /// Enough draws to resolve the level.

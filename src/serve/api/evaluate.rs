@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 
 use crate::model::{Replicates, ShaPrefix, SkillName, printable};
 use crate::serve::evaluation::Order;
-use crate::serve::jobs::{JobId, NoPlace};
+use crate::serve::jobs::{JobId, SlotError};
 use crate::serve::{App, Refusal, log, read_body, worker};
 
 /// A request has three short fields.
@@ -50,8 +50,8 @@ pub async fn submit(app: &Arc<App>, fields: &Value) -> Result<JobId, Refusal> {
     };
     let now = Timestamp::now();
     let taken = app.slot.take(&order.skill, now).map_err(|no_place| match no_place {
-        NoPlace::Busy(current) => Refusal::Busy(current),
-        NoPlace::Closed => Refusal::Unavailable("the service is stopping".to_owned()),
+        SlotError::Busy(current) => Refusal::Busy(current),
+        SlotError::Closed => Refusal::Unavailable("the service is stopping".to_owned()),
     })?;
     let (reply, answer) = oneshot::channel();
     worker::begin(app, evaluator, order, now, taken, reply);

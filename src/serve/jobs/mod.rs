@@ -10,6 +10,6 @@ mod store;
 pub use job::{Job, JobId, JobState};
 pub use progress::JobProgress;
 pub use slot::Current;
-pub(super) use slot::{NoPlace, Slot, Taken};
+pub(super) use slot::{Slot, SlotError, SlotGuard};
 pub(super) use store::Cancel;
 pub use store::Store;

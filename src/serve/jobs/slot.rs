@@ -29,20 +29,24 @@ pub struct Current {
 
 /// Why the slot is not available.
 #[derive(Debug)]
-pub(in crate::serve) enum NoPlace {
+pub(in crate::serve) enum SlotError {
     Busy(Current),
     Closed,
 }
 
 impl Slot {
     /// Takes the slot.
-    pub(in crate::serve) fn take(&self, skill: &SkillName, started_at: Timestamp) -> Result<Taken, NoPlace> {
-        let mut taken = Err(NoPlace::Closed);
+    pub(in crate::serve) fn take(
+        &self,
+        skill: &SkillName,
+        started_at: Timestamp,
+    ) -> Result<SlotGuard, SlotError> {
+        let mut taken = Err(SlotError::Closed);
         self.0.send_if_modified(|place| {
             taken = match &place.current {
-                Some(current) => Err(NoPlace::Busy(current.clone())),
-                None if place.closed => Err(NoPlace::Closed),
-                None => Ok(Taken(self.clone())),
+                Some(current) => Err(SlotError::Busy(current.clone())),
+                None if place.closed => Err(SlotError::Closed),
+                None => Ok(SlotGuard(self.clone())),
             };
             if taken.is_ok() {
                 place.current = Some(Current { skill: skill.clone(), started_at });
@@ -71,9 +75,9 @@ impl Slot {
 
 /// Holds the slot; releases it on drop, also after a panic.
 #[derive(Debug)]
-pub(in crate::serve) struct Taken(Slot);
+pub(in crate::serve) struct SlotGuard(Slot);
 
-impl Drop for Taken {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         self.0.0.send_modify(|place| place.current = None);
     }

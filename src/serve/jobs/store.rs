@@ -14,7 +14,7 @@ use super::job::{Job, JobId, JobState};
 use super::journal::Journal;
 use super::progress::{JobProgress, sum_to_json};
 use crate::model::{Exit, Failure};
-use crate::skills::evaluate::{self, Kept, Order, RunProgress};
+use crate::skills::evaluate::{self, KeptEvaluation, Order, RunProgress};
 use crate::util::durable;
 
 /// A journal with more lines than this many times its jobs is rewritten.
@@ -279,7 +279,7 @@ impl Inner {
 }
 
 /// A job that the journal has lost. If it had entries, it may have been published: it is not resumed automatically.
-fn found(id: JobId, evaluation: Kept, now: Timestamp) -> Job {
+fn found(id: JobId, evaluation: KeptEvaluation, now: Timestamp) -> Job {
     let started_at = id.second().unwrap_or(Timestamp::UNIX_EPOCH);
     let state = if evaluation.has_entries {
         JobState::Failed { reason: "its state was lost; its responses are kept".to_owned() }

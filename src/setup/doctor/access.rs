@@ -1,13 +1,13 @@
 //! The token: its scopes, the role of its owner, the permissions of an App.
 
-use super::{Patient, refused};
+use super::{RepositoryCheck, refused};
 use crate::github::TokenKind;
 use crate::model::{Finding, Level, printable};
 
 /// The permissions for a dispatch, by their names in GitHub's settings.
 const NEEDED: [(&str, &str); 2] = [("actions", "Actions"), ("contents", "Contents")];
 
-pub(super) async fn findings(patient: &Patient<'_>) -> Vec<Finding> {
+pub(super) async fn findings(patient: &RepositoryCheck<'_>) -> Vec<Finding> {
     let repo = patient.repo();
     let mut findings = Vec::new();
     let login = patient.account.as_ref().map(|account| printable(&account.login));
@@ -43,7 +43,7 @@ fn untold(token: &str, needed: &str) -> Finding {
     Finding::new(Level::Note, text).hint("`run-evals doctor --ping` tests it")
 }
 
-async fn app(patient: &Patient<'_>) -> Vec<Finding> {
+async fn app(patient: &RepositoryCheck<'_>) -> Vec<Finding> {
     let repo = patient.repo();
     let permissions = match patient.client.installation_permissions(repo).await {
         Ok(permissions) => permissions.unwrap_or_default(),

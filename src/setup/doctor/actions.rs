@@ -2,7 +2,7 @@
 
 use globset::Glob;
 
-use super::{Patient, refused, unread};
+use super::{RepositoryCheck, refused, unread};
 use crate::config::RunnerJob;
 use crate::model::{Finding, Level, printable};
 
@@ -29,7 +29,7 @@ impl<'a> Uses<'a> {
     }
 }
 
-pub(super) async fn findings(patient: &Patient<'_>, job: Option<&RunnerJob>) -> Vec<Finding> {
+pub(super) async fn findings(patient: &RepositoryCheck<'_>, job: Option<&RunnerJob>) -> Vec<Finding> {
     let uses = job.and_then(|job| Uses::parse(&job.uses));
     let mut findings = settings(patient, uses.as_ref()).await;
     if let Some(uses) = &uses {
@@ -38,7 +38,7 @@ pub(super) async fn findings(patient: &Patient<'_>, job: Option<&RunnerJob>) -> 
     findings
 }
 
-async fn settings(patient: &Patient<'_>, uses: Option<&Uses<'_>>) -> Vec<Finding> {
+async fn settings(patient: &RepositoryCheck<'_>, uses: Option<&Uses<'_>>) -> Vec<Finding> {
     let repo = patient.repo();
     let permissions = match patient.client.actions_permissions(repo).await {
         Ok(permissions) => permissions,
@@ -95,7 +95,7 @@ fn allows(pattern: &str, action: &str) -> bool {
         .any(|pattern| Glob::new(pattern).is_ok_and(|glob| glob.compile_matcher().is_match(action)))
 }
 
-async fn release(patient: &Patient<'_>, uses: &Uses<'_>) -> Finding {
+async fn release(patient: &RepositoryCheck<'_>, uses: &Uses<'_>) -> Finding {
     let (client, whole, action) = (patient.client, printable(uses.whole), &uses.repo);
     match client.has_release(patient.repo(), action, uses.git_ref).await {
         Ok(Some(true)) => Finding::ok(format!("the release `{whole}` exists")),

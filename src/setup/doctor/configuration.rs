@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Patient, refused, unread};
+use super::{RepositoryCheck, refused, unread};
 use crate::config::{Env, Policy, RunnerJob, TargetsFile};
 use crate::github::{ApiError, Client, SecretPlace};
 use crate::model::{Finding, Level, RemoteTarget, RunnerTarget, Target, printable};
@@ -20,7 +20,7 @@ pub struct Costs {
 }
 
 pub(super) async fn findings(
-    patient: &Patient<'_>,
+    patient: &RepositoryCheck<'_>,
     targets: Result<Option<TargetsFile>, ApiError>,
     job: Option<&RunnerJob>,
 ) -> Vec<Finding> {
@@ -41,11 +41,15 @@ pub(super) async fn findings(
     findings
 }
 
-fn branch(patient: &Patient<'_>) -> String {
+fn branch(patient: &RepositoryCheck<'_>) -> String {
     printable(&patient.info.default_branch)
 }
 
-async fn target(patient: &Patient<'_>, targets: &TargetsFile, job: Option<&RunnerJob>) -> Vec<Finding> {
+async fn target(
+    patient: &RepositoryCheck<'_>,
+    targets: &TargetsFile,
+    job: Option<&RunnerJob>,
+) -> Vec<Finding> {
     let (repo, name) = (patient.repo(), patient.target.target.as_deref().unwrap_or(DEFAULT_TARGET));
     let mut findings = Vec::new();
     if !targets.names().any(|known| known == name) {
@@ -111,7 +115,7 @@ fn resolve(targets: &TargetsFile, name: &str, variables: &[String]) -> Option<Ru
     }
 }
 
-async fn policy(patient: &Patient<'_>, name: &str, target: &RunnerTarget) -> Vec<Finding> {
+async fn policy(patient: &RepositoryCheck<'_>, name: &str, target: &RunnerTarget) -> Vec<Finding> {
     let (repo, client) = (patient.repo(), patient.client);
     let mut found = None;
     for path in Policy::PLACES {
@@ -149,7 +153,7 @@ async fn policy(patient: &Patient<'_>, name: &str, target: &RunnerTarget) -> Vec
 }
 
 /// Checks whether the workflow passes each variable, and whether its secret exists.
-async fn keys(patient: &Patient<'_>, job: &RunnerJob, variables: &[String]) -> Vec<Finding> {
+async fn keys(patient: &RepositoryCheck<'_>, job: &RunnerJob, variables: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut referenced = Vec::new();
     for variable in variables {

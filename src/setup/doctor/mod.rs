@@ -1,16 +1,19 @@
 //! `doctor`: checks a setup from the token to the key, and changes nothing. Each finding names the command that fixes it.
 //!
-//! `access` checks the token, `actions` Actions and the workflow, `configuration` the files and secrets of the runner repository,
+//! `check` checks the targets of a file. `access` checks the token, `actions` Actions and the workflow, `configuration` the files and secrets of the runner repository,
 //! `protection` environments, branch rules and branches. `models` checks for announced model shutdowns.
 
 mod access;
 mod actions;
+mod check;
 mod configuration;
 mod models;
 mod protection;
 
-pub use self::configuration::{Costs, ping_costs};
-pub use self::models::shutdown;
+pub use self::check::{DoctorOptions, check_targets};
+
+use self::configuration::{Costs, ping_costs};
+use self::models::shutdown;
 
 use crate::config::keyless::Vendor;
 use crate::config::{Env, RunnerJob, TargetsFile};
@@ -22,7 +25,7 @@ use crate::model::{Finding, Level, RemoteTarget, printable};
 const EXAMPLE_PROVIDER: &str = "openai";
 
 /// The shared state of the checks of one runner repository.
-struct Patient<'a> {
+struct RepositoryCheck<'a> {
     client: &'a Client,
     target: &'a RemoteTarget,
     info: RepositoryInfo,
@@ -32,7 +35,7 @@ struct Patient<'a> {
 }
 
 /// Checks everything that a batch for this target needs.
-pub async fn examine(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
+async fn examine(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
     let repo = target.repo.as_str();
     let info = match runner_repository(client, target).await {
         Ok(info) => info,
@@ -55,7 +58,7 @@ pub async fn examine(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
     let targets = configuration::fetch_targets(client, repo, &info.default_branch).await;
     let option = targets.as_ref().ok().and_then(|targets| option_of(targets.as_ref()?, target));
     let option = option.unwrap_or_else(|| format!("--provider {EXAMPLE_PROVIDER}"));
-    let patient = Patient { client, target, info, account, option };
+    let patient = RepositoryCheck { client, target, info, account, option };
     findings.extend(access::findings(&patient).await);
     findings.extend(patient.server().await);
     let job = match runner_workflow(client, target, &patient.info).await {
@@ -83,7 +86,7 @@ pub async fn examine(client: &Client, target: &RemoteTarget) -> Vec<Finding> {
     findings
 }
 
-impl Patient<'_> {
+impl RepositoryCheck<'_> {
     fn repo(&self) -> &str {
         &self.target.repo
     }

@@ -2,7 +2,7 @@
 
 use globset::GlobBuilder;
 
-use super::{Patient, refused, unread};
+use super::{RepositoryCheck, refused, unread};
 use crate::config::RunnerJob;
 use crate::model::{Finding, Level, RemoteResults, printable};
 
@@ -19,7 +19,7 @@ const BLOCKING: [&str; 7] = [
 /// The folder of hand-over branches.
 const BATCH_PREFIX: &str = "eval-batch";
 
-pub(super) async fn findings(patient: &Patient<'_>, job: Option<&RunnerJob>) -> Vec<Finding> {
+pub(super) async fn findings(patient: &RepositoryCheck<'_>, job: Option<&RunnerJob>) -> Vec<Finding> {
     let mut findings = Vec::new();
     if let Some(job) = job {
         if let Some(name) = &job.environment {
@@ -34,7 +34,7 @@ pub(super) async fn findings(patient: &Patient<'_>, job: Option<&RunnerJob>) -> 
     findings
 }
 
-async fn environment(patient: &Patient<'_>, name: &str) -> Vec<Finding> {
+async fn environment(patient: &RepositoryCheck<'_>, name: &str) -> Vec<Finding> {
     let (client, repo) = (patient.client, patient.repo());
     let shown = printable(name);
     let found = match client.environment(repo, name).await {
@@ -107,7 +107,7 @@ fn fits(pattern: &str, branch: &str) -> bool {
     pattern == branch || glob.is_ok_and(|glob| glob.compile_matcher().is_match(branch))
 }
 
-async fn default_branch(patient: &Patient<'_>) -> Finding {
+async fn default_branch(patient: &RepositoryCheck<'_>) -> Finding {
     let (repo, branch) = (patient.repo(), patient.info.default_branch.as_str());
     match patient.client.is_protected(repo, branch).await {
         Ok(true) => Finding::ok(format!("branch `{}` is protected", printable(branch))),
@@ -123,7 +123,7 @@ async fn default_branch(patient: &Patient<'_>) -> Finding {
 }
 
 /// Whether the branches of a batch can be created.
-async fn results(patient: &Patient<'_>) -> Vec<Finding> {
+async fn results(patient: &RepositoryCheck<'_>) -> Vec<Finding> {
     let (client, repo) = (patient.client, patient.repo());
     let mut findings = Vec::new();
     let prefixes = match &patient.target.results {

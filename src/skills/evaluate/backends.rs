@@ -82,12 +82,12 @@ pub(super) async fn find_any(
                 continue;
             }
             match has(target, listed.as_deref(), &settings.id) {
-                Has::Yes(alias_target) => *found = Some(served(target, settings, alias_target)),
-                Has::NotAllowed => {
+                ModelAvailability::Yes(alias_target) => *found = Some(served(target, settings, alias_target)),
+                ModelAvailability::NotAllowed => {
                     *held_back =
                         Some(format!("target `{}` lists it, but its `allow_models` does not", target.name));
                 }
-                Has::No => {}
+                ModelAvailability::No => {}
             }
         }
     }
@@ -106,23 +106,23 @@ pub(super) async fn find_any(
     Ok((all, missing, env))
 }
 
-enum Has {
+enum ModelAvailability {
     Yes(Option<String>),
     NotAllowed,
     No,
 }
 
 /// A server's own model list decides; without one, the target's `model` and `allow_models` do.
-fn has(target: &RunnerTarget, listed: Option<&[ListedModel]>, id: &str) -> Has {
+fn has(target: &RunnerTarget, listed: Option<&[ListedModel]>, id: &str) -> ModelAvailability {
     let is_allowed = target.allow_models.is_empty() || target.allows_model(id);
     match listed {
         Some(listed) => match listed.iter().find(|model| model.id == id) {
-            Some(model) if is_allowed => Has::Yes(model.stands_for().map(ToOwned::to_owned)),
-            Some(_) => Has::NotAllowed,
-            None => Has::No,
+            Some(model) if is_allowed => ModelAvailability::Yes(model.stands_for().map(ToOwned::to_owned)),
+            Some(_) => ModelAvailability::NotAllowed,
+            None => ModelAvailability::No,
         },
-        None if target.allows_model(id) => Has::Yes(None),
-        None => Has::No,
+        None if target.allows_model(id) => ModelAvailability::Yes(None),
+        None => ModelAvailability::No,
     }
 }
 

@@ -40,7 +40,7 @@ pub use files::{render_json, write_files};
 pub use latest::{Latest, LatestResults, latest};
 pub use maintain::maintain;
 pub use order::{Order, Pinned};
-pub use plan::{Kept, has_begun, kept, resumed};
+pub use plan::{KeptEvaluation, has_begun, kept, resumed};
 pub use publish::{PublishOptions, Published, check_repo, may_publish, publish};
 pub use run::{Progress, RunProgress, run};
 pub use workspace::{Source, Update, Workspace};

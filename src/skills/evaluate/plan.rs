@@ -60,7 +60,7 @@ pub(super) fn recall(workspace: &Workspace, id: &BatchId) -> Result<Option<Order
 
 /// An evaluation with stored data.
 #[derive(Debug)]
-pub struct Kept {
+pub struct KeptEvaluation {
     /// Its id.
     pub id: String,
     /// The request, with its commits.
@@ -70,7 +70,7 @@ pub struct Kept {
 }
 
 /// The evaluations in a state directory with readable plans.
-pub fn kept(state: &Path) -> Vec<Kept> {
+pub fn kept(state: &Path) -> Vec<KeptEvaluation> {
     let folder = state.join(FOLDER);
     let mut kept = Vec::new();
     for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
@@ -79,7 +79,7 @@ pub fn kept(state: &Path) -> Vec<Kept> {
         let bytes = std::fs::read(entry.path()).unwrap_or_default();
         if let Some(order) = parse(&bytes) {
             let has_entries = folder.join(format!("{id}.{ENTRIES}")).exists();
-            kept.push(Kept { id: id.to_owned(), order, has_entries });
+            kept.push(KeptEvaluation { id: id.to_owned(), order, has_entries });
         }
     }
     kept

@@ -2,7 +2,7 @@
 //!
 //! `range` finds the commits to check, `bumps` the components with a version bump in them; both use GitHub's REST API without a
 //! clone. `service` is the client of the service at its `address`, with `hints` for its errors. `request` requests
-//! evaluations, once each; `sweep` finds missing ones and waits while the service is busy. `render` formats the report,
+//! evaluations, once each; `outcome` is the result of one; `sweep` finds missing ones and waits while the service is busy. `render` formats the report,
 //! `event` reads the push that triggered a step. `library` names the repository of the skills.
 
 mod address;
@@ -10,6 +10,7 @@ mod bumps;
 mod event;
 mod hints;
 mod library;
+mod outcome;
 mod range;
 mod render;
 mod request;
@@ -19,8 +20,9 @@ mod sweep;
 pub use bumps::find_bumps;
 pub use event::Push;
 pub use library::{library_url, repository};
+pub use outcome::Outcome;
 pub use range::pushed;
 pub use render::{TriggerReport, render_json, render_markdown, render_text};
-pub use request::{Attempt, Outcome, request};
+pub use request::{Attempt, request};
 pub use service::{Order, Service, ServiceOptions};
 pub use sweep::{Patrol, sweep};

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
+use super::outcome::Outcome;
 use super::range::{Range, shortened};
-use super::request::{Attempt, Outcome};
+use super::request::Attempt;
 use crate::util::markdown;
 
 /// The longest message in a step summary.

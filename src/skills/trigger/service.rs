@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::parse_url;
 use super::hints::{UNREACHABLE, hint};
+use super::outcome::{CurrentJob, Outcome};
 use crate::model::{Exit, Failure, Replicates, Secret, ShaPrefix, SkillName, printable};
 use crate::util::error::innermost;
 use crate::util::redact::Redactor;
@@ -56,44 +57,6 @@ pub struct Order {
     /// The commit; by default the newest of the default branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git_sha: Option<ShaPrefix>,
-}
-
-/// The service's response to a request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ServiceResponse {
-    /// Accepted.
-    Accepted {
-        /// The job id.
-        job_id: String,
-    },
-    /// Busy with another evaluation.
-    Busy(Option<CurrentJob>),
-    /// Refused.
-    Refused {
-        /// The response status.
-        status: u16,
-        /// The reason, in the service's words.
-        reason: String,
-        /// The hint, in the service's words.
-        hint: Option<String>,
-    },
-    /// No response.
-    Nothing {
-        /// The error.
-        cause: String,
-        /// Whether the service may have received the request.
-        sent: bool,
-    },
-}
-
-/// The job of a busy service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CurrentJob {
-    /// The skill.
-    pub skill: String,
-    /// Since when.
-    #[serde(default)]
-    pub started_at: Option<String>,
 }
 
 /// A service job.
@@ -170,7 +133,7 @@ impl Service {
     }
 
     /// Requests an evaluation, once.
-    pub async fn evaluate(&self, order: &Order) -> ServiceResponse {
+    pub async fn evaluate(&self, order: &Order) -> Outcome {
         let body = serde_json::to_vec(order).unwrap_or_default();
         match self.ask(Method::POST, "evaluate", Some(body), LARGEST_ANSWER).await {
             Err(answer) => answer,
@@ -180,10 +143,10 @@ impl Service {
                     job_id: String,
                 }
                 if let Ok(Accepted { job_id }) = serde_json::from_slice::<Accepted>(&body) {
-                    ServiceResponse::Accepted { job_id: self.shown(&job_id) }
+                    Outcome::Fired { job_id: self.shown(&job_id) }
                 } else {
                     let reason = "the response names no job".to_owned();
-                    ServiceResponse::Refused { status: 202, reason, hint: None }
+                    Outcome::Refused { status: 202, reason, hint: None }
                 }
             }
             Ok((409, body)) => {
@@ -193,14 +156,14 @@ impl Service {
                     current_job: Option<CurrentJob>,
                 }
                 let current = serde_json::from_slice::<Busy>(&body).ok().and_then(|busy| busy.current_job);
-                ServiceResponse::Busy(current.map(|job| CurrentJob {
+                Outcome::Busy(current.map(|job| CurrentJob {
                     skill: self.shown(&job.skill),
                     started_at: job.started_at.map(|time| self.shown(&time)),
                 }))
             }
             Ok((status, body)) => {
                 let (reason, hint) = self.reason(&body);
-                ServiceResponse::Refused { status, reason, hint }
+                Outcome::Refused { status, reason, hint }
             }
         }
     }
@@ -230,7 +193,7 @@ impl Service {
                     None => failure,
                 })
             }
-            Err(ServiceResponse::Nothing { cause, .. }) => Err(failed(cause).hint(UNREACHABLE)),
+            Err(Outcome::Silence { cause, .. }) => Err(failed(cause).hint(UNREACHABLE)),
             Err(_) => Err(failed("no answer".to_owned())),
         }
     }
@@ -252,7 +215,7 @@ impl Service {
         route: &str,
         body: Option<Vec<u8>>,
         most: usize,
-    ) -> Result<(u16, Vec<u8>), ServiceResponse> {
+    ) -> Result<(u16, Vec<u8>), Outcome> {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push(route);
@@ -273,7 +236,7 @@ impl Service {
                 (true, false) => "no connection in time".to_owned(),
                 _ => printable(&innermost(&error)),
             };
-            ServiceResponse::Nothing { cause, sent }
+            Outcome::Silence { cause, sent }
         };
         let mut answer = request.send().await.map_err(nothing)?;
         let status = answer.status().as_u16();
@@ -281,7 +244,7 @@ impl Service {
         while let Some(chunk) = answer.chunk().await.map_err(nothing)? {
             if whole.len() + chunk.len() > most {
                 let cause = format!("the response is larger than {} KiB", most >> 10);
-                return Err(ServiceResponse::Nothing { cause, sent: true });
+                return Err(Outcome::Silence { cause, sent: true });
             }
             whole.extend_from_slice(&chunk);
         }

@@ -8,12 +8,14 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::bumps::{Bump, BumpSearch, find_bumps};
+use super::outcome::{CurrentJob, Outcome};
 use super::range::{Range, recent};
-use super::request::{Attempt, Outcome, order};
-use super::service::{CurrentJob, Job, Service};
+use super::request::{Attempt, order};
+use super::service::{Job, Service};
 use crate::github::{ApiError, Client, OpenPull};
 use crate::leaderboard::Leaderboard;
 use crate::model::{Failure, Replicates, printable};
+use crate::util::backoff::Backoff;
 use crate::util::clock;
 
 /// The prefix of results branches.
@@ -186,7 +188,8 @@ impl Patrol<'_> {
         deadline: Instant,
     ) -> Result<Outcome, Failure> {
         let is_done = |job: &Job| job.state == "completed" && job.finished_at.is_some_and(|end| end >= begun);
-        let mut pause = self.pause;
+        let backoff = Backoff { first: self.pause, factor: 1.5, longest: LONGEST_PAUSE.max(self.pause) };
+        let mut refusals = 0;
         loop {
             let same = |job: &&Job| job.is_of(&bump.skill, bump.commit.as_str());
             if let Some(job) = jobs.iter().filter(same).find(|job| job.is_open() || is_done(job)) {
@@ -198,19 +201,20 @@ impl Patrol<'_> {
             let open = jobs.iter().find(|job| job.is_open());
             let busy = match open {
                 Some(job) => Outcome::Busy(Some(CurrentJob { skill: job.skill.clone(), started_at: None })),
-                None => self.service.evaluate(&order(bump, self.replicates)).await.into(),
+                None => self.service.evaluate(&order(bump, self.replicates)).await,
             };
             if !matches!(busy, Outcome::Busy(_)) {
                 // The requested job is open now; the list is read again before the next one.
                 *jobs = self.service.jobs().await.unwrap_or_default();
                 return Ok(busy);
             }
+            refusals += 1;
+            let pause = backoff.wait(refusals);
             if Instant::now() + pause > deadline {
                 return Ok(busy);
             }
             (self.tell)(&format!("{}; `{}` waits", busy.detail(), bump.skill));
             clock::sleep(pause).await;
-            pause = (pause * 3 / 2).min(LONGEST_PAUSE.max(self.pause));
             *jobs = self.service.jobs().await?;
         }
     }

@@ -3,7 +3,7 @@
 use super::entry::Entry;
 use super::kinds::Kind;
 use crate::config::Node;
-use crate::model::{Grader, GraderKind, Which};
+use crate::model::{Grader, GraderKind, Quantifier};
 use crate::suite::loader::Loader;
 use crate::suite::vars;
 use crate::util::js_regex::Pattern;
@@ -31,7 +31,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
     let word = entry.word.clone();
     let contains = |which, values| GraderKind::Contains { which, ignore_case: word.starts_with('i'), values };
     if word.ends_with("-any") || word.ends_with("-all") {
-        let which = if word.ends_with("-any") { Which::Any } else { Which::All };
+        let which = if word.ends_with("-any") { Quantifier::Any } else { Quantifier::All };
         let values = texts(&mut entry, loader)?;
         let name = format!("{word}-{}", values.len());
         return Some(entry.closed(&["value"], name, contains(which, values), loader));
@@ -40,7 +40,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
     let shown = if word == "regex" { cut(&value) } else { value.clone() };
     let name = format!("{word}-{shown}");
     let kind = match word.as_str() {
-        "contains" | "icontains" => contains(Which::One, vec![value]),
+        "contains" | "icontains" => contains(Quantifier::One, vec![value]),
         "starts-with" => GraderKind::StartsWith(value),
         "ends-with" => GraderKind::EndsWith(value),
         "equals" => GraderKind::Equals(value),

@@ -15,12 +15,7 @@ const SUITE: (&str, &str) = (
 
 fn bundle(workspace: &Workspace, more: &[&str]) -> Output {
     let args = [&["bundle", "suite.eval.yaml"][..], more].concat();
-    let output = workspace.command(&args).current_dir(workspace.path("repo")).output().unwrap();
-    Output {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    Output::of(workspace.command(&args).current_dir(workspace.path("repo")))
 }
 
 /// Only the messages.

@@ -20,12 +20,7 @@ fn refused(workspace: &Workspace) -> String {
 
 fn bundle(workspace: &Workspace, more: &[&str]) -> Output {
     let args = [&["bundle", "suite.eval.yaml", "-o", "out/bundle"][..], more].concat();
-    let output = workspace.command(&args).current_dir(workspace.path("repo")).output().unwrap();
-    Output {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    Output::of(workspace.command(&args).current_dir(workspace.path("repo")))
 }
 
 const TEST: &str = "tests:\n  - id: one\n    criteria: c\n    input: hello\n";

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::support::github::{MockGithub, NewRepo, NewToken, TokenKind};
-use crate::support::{MockLlm, Output, Workspace};
+use crate::support::{MockLlm, Output, Server, Workspace};
 
 pub(crate) const LIBRARY: &str = "meadow/skills";
 pub(crate) const DATASETS: &str = "meadow/evaluation-data-sets";
@@ -139,20 +139,26 @@ impl Stage {
     }
 
     pub(crate) fn args(&self, more: &[&str]) -> Vec<String> {
-        let api = self.github.urls().api_url.clone();
-        let args = [
-            "evaluate",
-            SKILL,
-            "--library",
-            "library",
-            "--datasets",
-            "datasets",
-            "--token-file",
-            "token.txt",
-            "--github-api-url",
-            &api,
-        ];
-        args.iter().chain(more).map(|arg| (*arg).to_owned()).collect()
+        self.with_clones(&["evaluate", SKILL], more)
+    }
+
+    /// A command with the clones, the token and this GitHub.
+    fn with_clones(&self, command: &[&str], more: &[&str]) -> Vec<String> {
+        let api = &self.github.urls().api_url;
+        let clones = ["--library", "library", "--datasets", "datasets", "--token-file", "token.txt"];
+        let all = [command, &clones, &["--github-api-url", api], more].concat();
+        all.into_iter().map(ToOwned::to_owned).collect()
+    }
+
+    /// The service, with this certificate and key and a token for its callers.
+    pub(crate) fn serve(&self, cert: &str, key: &str, token: &str) -> Server {
+        self.workspace.write("cert.pem", cert);
+        self.workspace.write("key.pem", key);
+        let tls = ["--tls-cert", "cert.pem", "--tls-key", "key.pem"];
+        let port = ["serve", "--listen", "127.0.0.1:0", "--state", "state"];
+        let args = self.with_clones(&port, &tls);
+        let args: Vec<&str> = args.iter().map(String::as_str).collect();
+        Server::start(self.workspace.command(&args).env("RUN_EVALS_SERVE_TOKEN", token))
     }
 
     /// The commit of a branch of the library.

@@ -37,12 +37,7 @@ impl Scene {
             "--github-api-url",
             &self.github.urls().api_url,
         ]);
-        let output = command.env("GH_ENTERPRISE_TOKEN", token).output().unwrap();
-        Output {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        Output::of(command.env("GH_ENTERPRISE_TOKEN", token))
     }
 
     fn comment(&self, results: &str) -> String {

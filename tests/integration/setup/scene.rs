@@ -88,9 +88,5 @@ pub(crate) fn with_stdin(command: &mut Command, text: &str) -> Output {
     // A command that fails early does not read it.
     let _ = child.stdin.take().unwrap().write_all(text.as_bytes());
     let output = child.wait_with_output().unwrap();
-    Output {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).unwrap(),
-        stderr: String::from_utf8(output.stderr).unwrap(),
-    }
+    output.into()
 }

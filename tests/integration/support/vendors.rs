@@ -1,33 +1,19 @@
 //! The simulated vendors of `examples/mock_vendors`: an identity provider, token exchanges, and models.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
 
-use super::{Workspace, example};
+use super::Workspace;
+use super::example::ExampleServer;
 
 /// The token that a job requests identity tokens with.
 pub(crate) const REQUEST_TOKEN: &str = "ghs-request-token-0123456789abcdef";
 
-/// Running vendors. They also end when their stdin closes, so that even a killed test leaves none behind.
-pub(crate) struct MockVendors {
-    child: Child,
-    address: String,
-}
+/// Running vendors.
+pub(crate) struct MockVendors(ExampleServer);
 
 impl MockVendors {
     pub(crate) fn start(options: &[&str]) -> Self {
-        let mut child = Command::new(example("mock_vendors"))
-            .args(options)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("mock_vendors starts");
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().rsplit("http://").next().unwrap().to_owned();
-        Self { child, address }
+        Self(ExampleServer::start("mock_vendors", options))
     }
 
     /// The variables of a job with `id-token: write`.
@@ -39,12 +25,12 @@ impl MockVendors {
     }
 
     pub(crate) fn request_url(&self) -> String {
-        format!("http://{}/github/token?api-version=2.0", self.address)
+        format!("http://{}/github/token?api-version=2.0", self.0.address)
     }
 
     /// The lines of a keyless target.
     pub(crate) fn target(&self, vendor: &str) -> String {
-        let at = |path: &str| format!("http://{}{path}", self.address);
+        let at = |path: &str| format!("http://{}{path}", self.0.address);
         let (lines, ids) = match vendor {
             "openai" => (
                 format!("provider: openai\nmodel: m\nbase_url: {}", at("/openai/v1")),
@@ -100,37 +86,21 @@ impl MockVendors {
         let profile = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.mock";
         format!(
             "provider: bedrock\nmodel: {profile}\nregion: us-east-1\nbase_url: http://{}/bedrock",
-            self.address
+            self.0.address
         )
     }
 
     pub(crate) fn counter(&self, name: &str) -> u64 {
-        let counters: serde_json::Value = serde_json::from_str(&self.get("/counters")).unwrap();
-        counters[name].as_u64().unwrap_or_else(|| panic!("no counter `{name}` in {counters}"))
+        self.0.counter(name)
     }
 
     /// How often each message was answered.
     pub(crate) fn served(&self) -> BTreeMap<String, u64> {
-        serde_json::from_str(&self.get("/served")).unwrap()
+        self.0.served()
     }
 
     /// Every secret that was handed out.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        serde_json::from_str(&self.get("/secrets")).unwrap()
-    }
-
-    fn get(&self, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer.split_once("\r\n\r\n").unwrap().1.to_owned()
-    }
-}
-
-impl Drop for MockVendors {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        serde_json::from_str(&self.0.get("/secrets")).unwrap()
     }
 }

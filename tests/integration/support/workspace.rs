@@ -160,12 +160,7 @@ impl Workspace {
 
 impl Output {
     pub(crate) fn of(command: &mut Command) -> Self {
-        let output = command.output().unwrap();
-        Self {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        command.output().unwrap().into()
     }
 
     /// The output, if the exit code is this one.
@@ -173,6 +168,16 @@ impl Output {
         let Self { stdout, stderr, .. } = &self;
         assert_eq!(self.code, Some(code), "stdout:\n{stdout}\nstderr:\n{stderr}");
         self
+    }
+}
+
+impl From<std::process::Output> for Output {
+    fn from(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
     }
 }
 

@@ -115,11 +115,7 @@ impl Bench {
         act();
         std::fs::write(&go, "").unwrap();
         let output = child.wait_with_output().unwrap();
-        Output {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        output.into()
     }
 
     /// The directory that was kept next to the clone, if any.

@@ -1,72 +1,27 @@
 //! Against the real service: TLS with its own CA, a token, one job at a time, and results that a sweep finds again.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::SERVE_TOKEN;
 use crate::evaluate::stage::{LIBRARY, SKILL, Stage};
-use crate::support::{Output, Workspace};
+use crate::support::{Output, Server, Workspace};
 
-/// `serve`, stopped with the test.
-struct Serve {
-    child: Child,
-    url: String,
-}
-
-impl Serve {
-    fn start(stage: &Stage) -> Self {
-        let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        stage.workspace.write("cert.pem", made.cert.pem());
-        stage.workspace.write("key.pem", made.signing_key.serialize_pem());
-        let api = stage.github.urls().api_url.clone();
-        let args = [
-            "serve",
-            "--listen",
-            "127.0.0.1:0",
-            "--tls-cert",
-            "cert.pem",
-            "--tls-key",
-            "key.pem",
-            "--state",
-            "state",
-            "--library",
-            "library",
-            "--datasets",
-            "datasets",
-            "--token-file",
-            "token.txt",
-            "--github-api-url",
-            &api,
-        ];
-        let mut command = stage.workspace.command(&args);
-        let mut child =
-            command.env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let url = lines.find_map(|line| Some(line.split_once("listening on ")?.1.trim().to_owned()));
-        // Its later output must be drained, or it blocks.
-        std::thread::spawn(move || lines.for_each(drop));
-        Self { child, url: url.expect("it starts") }
-    }
-}
-
-impl Drop for Serve {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The service with a certificate of its own.
+fn serve(stage: &Stage) -> Server {
+    let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
+    stage.serve(&made.cert.pem(), &made.signing_key.serialize_pem(), SERVE_TOKEN)
 }
 
 /// Runs a command as a user who knows the service and reads the library.
-fn run(stage: &Stage, serve: &Serve, args: &[&str]) -> Output {
+fn run(stage: &Stage, service: &Server, args: &[&str]) -> Output {
     let step = Workspace::new()
         .env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN)
         .env("GH_ENTERPRISE_TOKEN", crate::evaluate::stage::TOKEN)
         .env("GITHUB_API_URL", &stage.github.urls().api_url);
     step.write("ca.pem", stage.workspace.read("cert.pem"));
-    step.run(&[args, &["--url", &serve.url, "--ca-file", "ca.pem"]].concat())
+    step.run(&[args, &["--url", &format!("https://{}", service.address), "--ca-file", "ca.pem"]].concat())
 }
 
 fn outcome(output: &Output) -> Value {
@@ -77,7 +32,7 @@ fn outcome(output: &Output) -> Value {
 fn a_bumped_skill_is_evaluated_once() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
-    let serve = Serve::start(&stage);
+    let service = serve(&stage);
     let before = stage.commit("main");
     let prompt = format!("components/{SKILL}/prompt.md");
     let text = stage.file("main", &prompt);
@@ -97,7 +52,7 @@ fn a_bumped_skill_is_evaluated_once() {
         "--format",
         "json",
     ];
-    let fired = outcome(&run(&stage, &serve, &push).expect(0));
+    let fired = outcome(&run(&stage, &service, &push).expect(0));
     assert_eq!((&fired["skill"], &fired["git_sha"]), (&Value::from(SKILL), &Value::from(bump.as_str())));
     assert!(fired["job_id"].as_str().unwrap().starts_with("job-"), "{fired:#}");
 
@@ -105,7 +60,7 @@ fn a_bumped_skill_is_evaluated_once() {
     let sweep = ["sweep", "--repo", LIBRARY, "--replicates", "1", "--pause", "50ms", "--format", "json"];
     let started = Instant::now();
     loop {
-        let found = outcome(&run(&stage, &serve, &sweep).expect(0));
+        let found = outcome(&run(&stage, &service, &sweep).expect(0));
         match found["outcome"].as_str().unwrap() {
             "running" => {}
             "proposed" => break,
@@ -116,11 +71,11 @@ fn a_bumped_skill_is_evaluated_once() {
     assert_eq!(stage.github.pulls().len(), 1);
     let branch = stage.github.pulls()[0].head.clone();
     stage.github.git(LIBRARY, &["update-ref", "refs/heads/main", &format!("refs/heads/{branch}")]);
-    assert_eq!(outcome(&run(&stage, &serve, &sweep).expect(0))["outcome"], "merged");
+    assert_eq!(outcome(&run(&stage, &service, &sweep).expect(0))["outcome"], "merged");
 
-    let output = run(&stage, &serve, &["trigger", "no-such-skill"]).expect(1);
+    let output = run(&stage, &service, &["trigger", "no-such-skill"]).expect(1);
     assert!(output.stderr.contains("the service returned 404"), "{}", output.stderr);
-    let output = run(&stage, &serve, &["trigger", SKILL, "--git-sha", "0123456"]).expect(1);
+    let output = run(&stage, &service, &["trigger", SKILL, "--git-sha", "0123456"]).expect(1);
     assert!(output.stderr.contains("the service returned 422"), "{}", output.stderr);
 }
 
@@ -128,10 +83,10 @@ fn a_bumped_skill_is_evaluated_once() {
 fn an_untrusted_certificate_gets_no_token() {
     let stage = Stage::new();
     let _llm = stage.gateway(&[]);
-    let serve = Serve::start(&stage);
+    let service = serve(&stage);
     let other = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     stage.workspace.write("cert.pem", other.cert.pem());
-    let output = run(&stage, &serve, &["trigger", SKILL]).expect(1);
+    let output = run(&stage, &service, &["trigger", SKILL]).expect(1);
     insta::assert_snapshot!(output.stderr, @r"
     error: `grant-letter-extraction` was not evaluated: invalid peer certificate: BadSignature
 

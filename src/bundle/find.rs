@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::bundle::bundle_of;
+use super::bundle_of;
 use crate::model::{Exit, Failure, printable};
 
 /// How many suites a message lists.
 const MOST_LISTED: usize = 10;
 
 /// The given suites: files and bundles as they are, and every suite in a directory, sorted.
-pub(super) fn find_suites(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+pub fn find_suites(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     if named.is_empty() {
         return Ok(vec![only_suite()?]);
     }

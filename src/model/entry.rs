@@ -127,7 +127,7 @@ impl SkipReason {
             }
             Self::NoDatasets => "its input is in the data sets, and there is no clone of them",
             Self::DatasetFileMissing => "its file is not in the data sets",
-            Self::DatasetFileNotText => "its file in the data sets is no text",
+            Self::DatasetFileNotText => "its file in the data sets is not text",
             Self::InputInLfs => "its input is kept by git-lfs, and the commit has only a pointer to it",
         }
     }

@@ -57,7 +57,7 @@ const NO_INPUTS: [(&str, &str); 8] = [
     ),
 ];
 /// Options whose default is chosen at run time, so clap does not know it.
-const CHOSEN_LATER: [&str; 3] = ["targets", "github-api-url", "registry"];
+const CHOSEN_LATER: [&str; 4] = ["targets", "github-api-url", "registry", "commit-as"];
 
 /// An option as clap knows it: the modes that take it, and its default.
 #[derive(Debug, Default)]

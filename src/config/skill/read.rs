@@ -162,7 +162,7 @@ fn schema_path(
         return Some(path.clone());
     }
     let span = contract.span.clone().unwrap_or_else(|| place(path));
-    let hint = "a schema lies below `components/`, and the path begins there";
+    let hint = "a schema is below `components/`, and its path starts there";
     problems.error_with_hint(
         &span,
         format!("`contracts.output.schema_path`: schema `{path}` not found"),

@@ -365,7 +365,7 @@ fn mistakes_are_shown_together() {
      4 |       "slug": "x",
        |               ^^^
 
-    hint: a schema lies below `components/`, and the path begins there
+    hint: a schema is below `components/`, and its path starts there
 
     error: unknown key `weights`; legal are `ignore`, `types`, `tolerance`, `overlap`, `grader`, `contains`, `in_input`, `set`, `key`, `order`
       --> components/x/evals/scoring.yaml:1:1

@@ -19,9 +19,9 @@ fn a_leaderboard_that_was_edited_or_is_newer_is_refused_before_the_first_call() 
         said.push('\n');
     }
     insta::assert_snapshot!(said, @r"
-    error: `leaderboard.json:1` was changed by hand: here it is not what `run-evals` writes
-    error: `leaderboard.json` has format 99, and this version of `run-evals` knows formats 1 to 2
-    error: cannot read `leaderboard.json:1`: there is a merge conflict in it
+    error: `leaderboard.json:1` was changed by hand: this line differs from what `run-evals` writes
+    error: `leaderboard.json` has format 99, but this version of `run-evals` supports formats 1 to 2
+    error: cannot read `leaderboard.json:1`: it contains a merge conflict
     ");
     assert_eq!(llm.counter("requests"), 0);
     assert!(stage.github.pulls().is_empty());

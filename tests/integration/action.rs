@@ -57,7 +57,17 @@ const NO_INPUTS: [(&str, &str); 8] = [
     ),
 ];
 /// Options whose default is chosen at run time, so clap does not know it.
-const CHOSEN_LATER: [&str; 4] = ["targets", "github-api-url", "registry", "commit-as"];
+const CHOSEN_LATER: [&str; 9] = [
+    "targets",
+    "github-api-url",
+    "registry",
+    "commit-as",
+    "experiment-id",
+    "git-sha",
+    "pr",
+    "repo",
+    "trials",
+];
 
 /// An option as clap knows it: the modes that take it, and its default.
 #[derive(Debug, Default)]

@@ -141,7 +141,7 @@ struct Broken {
 #[rustfmt::skip]
 const BROKEN: [Broken; 36] = [
     Broken { name: "unknown-token", breaks: |it| it.unknown_token = true, level: "error",
-        finding: "Bad credentials", fix: "make a new one" },
+        finding: "Bad credentials", fix: "create a new one" },
     Broken { name: "no-scope", breaks: |it| { it.repo.private = false; it.token.scopes = Some(vec!["gist".to_owned()]); }, level: "error",
         finding: "can only read `acme/no-scope`", fix: "gh api -X PUT repos/acme/no-scope/collaborators/mona -f permission=push" },
     Broken { name: "reader", breaks: |it| it.token.role = Some("read".to_owned()), level: "error",

@@ -105,7 +105,7 @@ fn the_results_become_a_pull_request_that_merges_cleanly() {
 
     Models that no target serves:
 
-    - <code>meadow&#47;quill&#45;retired</code>: <code>no target has it &#40;asked&#58; &#96;mindrouter&#96;&#41;</code>
+    - <code>meadow&#47;quill&#45;retired</code>: <code>no target has it &#40;checked&#58; &#96;mindrouter&#96;&#41;</code>
 
     Models as of `<main>`, data sets at `<data>`.
     ");

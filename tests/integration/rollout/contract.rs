@@ -357,7 +357,7 @@ fn a_command_is_not_run_in_our_container() {
     let run = only(&stage);
     assert_eq!(exit_code(&run), Some(3));
     assert!(
-        run.jobs[0].log.contains("a command is not run in the container of the action"),
+        run.jobs[0].log.contains("commands do not run in the action's container"),
         "{}",
         run.jobs[0].log
     );

@@ -134,7 +134,7 @@ fn a_lost_journal_of_jobs_is_reported_and_its_answers_are_used() {
     service.ended(&id, "interrupted");
     let warned = log(&stage.workspace).into_iter().any(|line| {
         line["job"] == id.as_str()
-            && line["message"].as_str().is_some_and(|text| text.contains("lost this job"))
+            && line["message"].as_str().is_some_and(|text| text.contains("missing from the journal"))
     });
     assert!(warned, "{:?}", log(&stage.workspace));
     let again = service.accepted(REPLICATES);

@@ -122,7 +122,7 @@ fn runs_come_from_directories_and_branches() {
             && page.contains("results: blessed"),
         "{page}"
     );
-    assert!(page.contains("there is no <code>results:nowhere</code>"), "{page}");
+    assert!(page.contains("<code>results:nowhere</code> not found in the local repository"), "{page}");
     for (path, title) in [("0~nightly", "on disk"), ("1~blessed", "on a branch")] {
         let page = visitor.get(&format!("/studio/runs/{path}")).expect(200).body;
         assert!(page.contains(&format!("<title>{title} · run-evals studio</title>")), "{path}");

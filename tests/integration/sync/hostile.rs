@@ -141,7 +141,7 @@ fn urls_that_run_commands_or_contain_a_password_are_rejected() {
         bench.register(&format!("url: {url}, ref: main"));
         let told = bench.message(&bench.workspace.run(&["sync", "one"]).expect(1));
         assert!(
-            told.contains("is a directory of this machine")
+            told.contains("is a directory on this machine")
                 && told.contains("hint: run-evals sync one --allow-local"),
             "{told}"
         );

@@ -356,9 +356,5 @@ fn a_command_is_not_run_in_our_container() {
     stage.send(&stage.inputs("r1", "france"));
     let run = only(&stage);
     assert_eq!(exit_code(&run), Some(3));
-    assert!(
-        run.jobs[0].log.contains("commands do not run in the action's container"),
-        "{}",
-        run.jobs[0].log
-    );
+    assert!(run.jobs[0].log.contains("commands do not run in the action's container"), "{}", run.jobs[0].log);
 }

@@ -12,7 +12,7 @@ pub(super) async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
         return;
     }
     match attempt(evaluator, job, state).await {
-        Ok(Some(url)) => tracing::info!(url, "told on GitHub"),
+        Ok(Some(url)) => tracing::info!(url, "reported on GitHub"),
         Ok(None) => {}
         Err(error) => {
             let hint = error.downcast_ref::<Failure>().and_then(Failure::hint_text).unwrap_or_default();

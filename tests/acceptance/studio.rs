@@ -206,7 +206,7 @@ fn a_job_appears_runs_and_ends_on_the_open_page() {
     browser.look(1280, "light");
     sign_in(&browser, &studio);
     browser.visit(&format!("http://{}/studio/jobs", studio.address));
-    assert!(text(&browser, ".empty").contains("Request an evaluation"));
+    assert!(text(&browser, ".empty").contains("request an evaluation"));
     let first = order(1);
     browser.visit(&format!("http://{}/studio/jobs", studio.address));
     let badge = |job: &str| format!("document.querySelector('[data-row=\"{job}\"] .badge')?.textContent");

@@ -162,7 +162,7 @@ fn a_token_without_permission_to_report_is_logged_and_harmless() {
     service.ended(&id, "failed");
     let told = || {
         let mut lines = super::service::log(&stage.workspace).into_iter();
-        lines.rfind(|line| line["message"].as_str().is_some_and(|m| m.starts_with("could not be told")))
+        lines.rfind(|line| line["message"].as_str().is_some_and(|m| m.starts_with("could not report")))
     };
     until("it", || told().is_some());
     let line = told().unwrap();

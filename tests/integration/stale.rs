@@ -2,9 +2,9 @@
 
 use std::fs::{self, File};
 use std::io::Read as _;
-use std::net::TcpListener;
-use std::process::Stdio;
-use std::time::{Duration, Instant, SystemTime};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
 
 use crate::support::Workspace;
 
@@ -87,34 +87,8 @@ fn unfinished_packs_and_repositories_are_removed() {
     assert!(!unfinished.exists());
 }
 
-#[test]
-fn git_ends_with_the_command_that_started_it() {
-    for signal in ["-TERM", "-INT", "-HUP", "-QUIT", "-KILL"] {
-        let workspace = Workspace::new();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/o/r.git", listener.local_addr().unwrap());
-        workspace.write(
-            ".agentv/benchmarks.yaml",
-            format!("benchmarks:\n  - id: one\n    path: ../clones/one\n    source: {{ url: \"{url}\", ref: main }}\n"),
-        );
-        let mut child =
-            workspace.command(&["sync", "one"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let (mut connection, _) = listener.accept().unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let mut request = [0; 1024];
-        assert!(connection.read(&mut request).unwrap() > 0);
-        let pid = child.id().to_string();
-        assert!(std::process::Command::new("kill").args([signal, &pid]).status().unwrap().success());
-        let started = Instant::now();
-        child.wait().unwrap();
-        // The server does not respond; only a git that ends closes the connection.
-        let closed = connection.read(&mut request);
-        assert!(matches!(closed, Ok(0)), "{signal}: git lives on after {:?}: {closed:?}", started.elapsed());
-    }
-}
-
-#[test]
-fn a_command_started_with_nohup_survives_a_hangup() {
+/// `sync` whose server has accepted the connection and does not respond, started by the command `starter`.
+fn waiting_sync(starter: &[&str]) -> (Workspace, Child, TcpStream) {
     let workspace = Workspace::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/o/r.git", listener.local_addr().unwrap());
@@ -125,17 +99,39 @@ fn a_command_started_with_nohup_survives_a_hangup() {
         ),
     );
     let plain = workspace.command(&["sync", "one"]);
-    let mut command = std::process::Command::new("nohup");
-    command.arg(plain.get_program()).args(plain.get_args()).current_dir(workspace.root()).env_clear();
-    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut command = Command::new(starter[0]);
+    command.args(&starter[1..]).arg(plain.get_program()).args(plain.get_args()).current_dir(workspace.root());
+    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (mut connection, _) = listener.accept().unwrap();
-    let mut request = [0; 1024];
-    assert!(connection.read(&mut request).unwrap() > 0);
-    let pid = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+    connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    assert!(connection.read(&mut [0; 1024]).unwrap() > 0);
+    (workspace, child, connection)
+}
+
+fn send(signal: &str, child: &Child) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn git_ends_with_the_command_that_started_it() {
+    for signal in ["TERM", "INT", "HUP", "QUIT", "KILL"] {
+        // The tests themselves may have been started with ignored signals, as by nohup.
+        let (_workspace, mut child, mut connection) = waiting_sync(&["env", "--default-signal"]);
+        send(&format!("-{signal}"), &child);
+        // The server does not respond; only a git that ends closes the connection.
+        let closed = connection.read(&mut [0; 1024]);
+        assert!(matches!(closed, Ok(0)), "{signal}: git lives on: {closed:?}");
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_command_started_with_nohup_survives_a_hangup() {
+    let (_workspace, mut child, mut connection) = waiting_sync(&["nohup"]);
+    send("-HUP", &child);
     connection.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-    assert!(connection.read(&mut request).is_err(), "the hangup ended git");
+    assert!(connection.read(&mut [0; 1024]).is_err(), "the hangup ended git");
     assert!(child.try_wait().unwrap().is_none(), "the hangup ended the command");
     child.kill().unwrap();
     child.wait().unwrap();

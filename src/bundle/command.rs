@@ -281,8 +281,13 @@ impl Compiler<'_> {
         self.files.add(Area::Scripts, &package, at, &mut self.problems);
         self.packages(&package, at);
         let dir = package.parent().unwrap_or(base).to_owned();
+        let source = String::from_utf8_lossy(&text).into_owned();
         for text in texts {
             self.words(&shell_words(&text), &dir, at, Missing::Fine);
+            let quoted = serde_json::to_string(&text).unwrap_or_default();
+            let line = source.lines().position(|line| line.contains(&quoted)).map_or(1, |at| at + 1);
+            let at = self.span_in(&package, &source, line);
+            self.inline_script(&text, &dir, &at);
         }
     }
 
@@ -330,9 +335,9 @@ fn cut_of(word: &str) -> usize {
     word.find('=').filter(|_| !word.starts_with(['.', '/'])).map_or(0, |at| at + 1)
 }
 
-/// Whether the name of a `package.json` script may follow: `bun run NAME`.
+/// Whether the name of a `package.json` script may follow: `bun run NAME`, `npm test`.
 fn runs_script(word: &str) -> bool {
-    matches!(word, "run" | "exec" | "x")
+    matches!(word, "run" | "exec" | "x" | "npm" | "pnpm" | "yarn" | "bun")
 }
 
 /// Marks a script of a `package.json` as checked.

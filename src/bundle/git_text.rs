@@ -105,7 +105,7 @@ fn arguments(rest: &str, head: &str) -> Option<Vec<Argument>> {
             return None;
         }
         let inner = rest[4..].trim_start();
-        if inner.starts_with(']') && inner[1..].trim_start().starts_with('+') {
+        if inner.starts_with(']') && (inner[1..].trim_start().starts_with('+') || grows(head, inner)) {
             vec![Argument { text: "?".to_owned(), known: None }]
         } else {
             list(inner.strip_prefix(',')?)
@@ -129,6 +129,15 @@ fn arguments(rest: &str, head: &str) -> Option<Vec<Argument>> {
         None => true,
     };
     is_call.then_some(arguments)
+}
+
+/// Whether `name = ["git"]` begins a list that the next lines extend.
+fn grows(head: &str, after: &str) -> bool {
+    let Some((name, _)) = head.split_once('=') else { return false };
+    let name = name.trim().rsplit(' ').next().unwrap_or_default();
+    let ways = [" +=", ".append(", ".extend(", ".push(", ".concat("].map(|way| format!("{name}{way}"));
+    let spread = [format!("*{name}"), format!("...{name}")];
+    !name.is_empty() && ways.iter().chain(&spread).any(|way| after.contains(way.as_str()))
 }
 
 /// The words of a command line.
@@ -234,6 +243,7 @@ mod tests {
             ("run(f'git -C {path} tag v1')", "git tag"),
             ("run(['git', *args])", "git"),
             ("run(['git'] + args)", "git"),
+            ("cmd = ['git']\ncmd += args", "git"),
             ("spawnSync('git', args)", "git"),
             ("import git\nrepo = git.Repo(search_parent_directories=True)", "git.Repo"),
             ("from git import Repo\nrepo = Repo('..')", "git.Repo"),
@@ -255,6 +265,7 @@ mod tests {
             "raise RuntimeError('git commit failed')",
             "title = 'git is fast'",
             "digit = legit(log)",
+            "TOOLS = ['git']\nprint(TOOLS)",
             "shutil.which('git')",
             "path = os.path.join(home, 'git', name)",
             "run(['git', '--version'])",

@@ -21,6 +21,7 @@ use crate::util::secrets::{FileName, file_name};
 
 /// Longer files are not handwritten scripts.
 pub(super) const LONGEST_SCRIPT: u64 = 1 << 20;
+const REQUIREMENTS: &str = "requirements.txt";
 const NODE_ENDINGS: [&str; 8] = ["", ".ts", ".js", ".mts", ".mjs", ".tsx", "/index.ts", "/index.js"];
 
 /// A file or directory to check. Scripts can name each other in long chains, so this is a work list instead of recursion.
@@ -36,6 +37,8 @@ pub(super) enum Task {
     Named(PathBuf, Bases),
     /// A `package.json`.
     Package(PathBuf),
+    /// A `requirements.txt`.
+    Requirements(PathBuf),
 }
 
 /// The working directories of a script.
@@ -74,6 +77,7 @@ impl Compiler<'_> {
                 Task::Text(path, bases) => self.text_of(&path, &bases, at),
                 Task::Named(path, bases) => self.named(path, &bases, at),
                 Task::Package(path) => self.local_packages(&path, &mut packages, at),
+                Task::Requirements(path) => self.requirements(&path, at),
             };
             more.reverse();
             tasks.append(&mut more);
@@ -140,6 +144,7 @@ impl Compiler<'_> {
         let lines = Script { path: script, text: &text, inline: None };
         if is_python(script, &text) {
             found.extend(self.imported(lines, &from, at));
+            tasks.extend(self.inline_requirements(lines));
         }
         found.extend(if is_shell(script, &text) {
             self.shell_script(lines, bases)
@@ -179,7 +184,7 @@ impl Compiler<'_> {
         let mut tasks = Vec::new();
         let ending = script.extension().and_then(|end| end.to_str()).unwrap_or_default().to_owned();
         let groups: &[&[&str]] = match ending.as_str() {
-            "py" => &[&PROJECT_FILES, &["uv.lock", "poetry.lock", "requirements.txt"]],
+            "py" => &[&PROJECT_FILES, &[REQUIREMENTS], &["uv.lock", "poetry.lock"]],
             "js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "tsx" | "jsx" | "json" => {
                 &[&["package.json"], &NODE_LOCKS, &["tsconfig.json"], &["bunfig.toml"]]
             }
@@ -198,6 +203,7 @@ impl Compiler<'_> {
                 "package.json" => tasks.push(Task::Package(dir.join("package.json"))),
                 "tsconfig.json" => self.extended(&dir.join("tsconfig.json"), at),
                 "pyproject.toml" => self.project_files(dir, at),
+                REQUIREMENTS => tasks.push(Task::Requirements(dir.join(REQUIREMENTS))),
                 _ => {}
             }
             let packages = dir.join("node_modules");

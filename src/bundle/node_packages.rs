@@ -19,6 +19,9 @@ use crate::util::regular_file;
 const PACKAGE: &str = "package.json";
 const PNPM: &str = "pnpm-workspace.yaml";
 const KINDS: [&str; 4] = ["dependencies", "devDependencies", "optionalDependencies", "peerDependencies"];
+/// Keys of the root that replace a package, also inside `pnpm`.
+const REPLACEMENTS: [&str; 2] = ["overrides", "resolutions"];
+const PATCHES: &str = "patchedDependencies";
 /// How deep workspace members are searched.
 const DEEPEST: usize = 5;
 
@@ -97,15 +100,12 @@ impl Compiler<'_> {
         let mut is_member =
             workspace.as_ref().is_some_and(|workspace| workspace.dir != dir && workspace.dirs.contains(&dir));
         for (name, wanted) in dependencies(&json) {
-            let member = workspace.as_ref().and_then(|workspace| workspace.members.get(name));
-            let by_path = ["file:", "link:", "portal:", "workspace:./", "workspace:../"]
-                .iter()
-                .find_map(|kind| Some((*kind, wanted.strip_prefix(kind)?)));
-            let target = match (by_path, member) {
-                (Some((kind, path)), _) => {
-                    let start = if kind.ends_with("../") { ".." } else { "." };
-                    normalized(&dir.join(start).join(path.trim_start_matches("//")))
-                }
+            // `workspace:name@*` is a member under another name.
+            let alias = wanted.strip_prefix("workspace:").and_then(|alias| Some(alias.rsplit_once('@')?.0));
+            let original = alias.filter(|original| !original.is_empty()).unwrap_or(name);
+            let member = workspace.as_ref().and_then(|workspace| workspace.members.get(original));
+            let target = match (local_path(wanted), member) {
+                (Some(path), _) => normalized(&dir.join(path)),
                 (None, Some(member)) => {
                     is_member = true;
                     member.clone()
@@ -128,6 +128,10 @@ impl Compiler<'_> {
             let line = lines.line_of(name, wanted);
             tasks.extend(self.local_package(script, line, name, &target, packages, at));
             self.restored_by(script, line, workspace.as_deref());
+        }
+        for patch in patches(&json).map(|patch| normalized(&dir.join(patch))).filter(|patch| patch.is_file())
+        {
+            self.files.add(Area::Scripts, &patch, at, &mut self.problems);
         }
         if let Some(workspace) = workspace.filter(|_| is_member) {
             self.workspace_files(&workspace, at);
@@ -288,10 +292,30 @@ fn read(path: &Path) -> Value {
     parse(&regular_file::read_to_string(path, LONGEST_SCRIPT).unwrap_or_default())
 }
 
+/// The path of a dependency on a directory or archive. npm takes a path without `file:`, too.
+fn local_path(wanted: &str) -> Option<&str> {
+    let path = ["file:", "link:", "portal:"].iter().find_map(|kind| wanted.strip_prefix(kind));
+    let is_path = |path: &&str| ["./", "../", "/"].iter().any(|start| path.starts_with(start));
+    path.map(|path| path.trim_start_matches("//"))
+        .or_else(|| Some(wanted.strip_prefix("workspace:").unwrap_or(wanted)).filter(is_path))
+}
+
 fn dependencies(json: &Value) -> Vec<(&str, &str)> {
-    let of = |kind| json[kind].as_object().into_iter().flatten();
-    let all = KINDS.into_iter().flat_map(of);
-    all.filter_map(|(name, wanted)| Some((name.as_str(), wanted.as_str()?))).collect()
+    let wanted = KINDS.into_iter().flat_map(|kind| texts(&json[kind]));
+    let replaced = [json, &json["pnpm"]].into_iter().flat_map(|json| REPLACEMENTS.map(|kind| &json[kind]));
+    let replaced = replaced.flat_map(texts).filter(|(_, wanted)| local_path(wanted).is_some());
+    wanted.chain(replaced).collect()
+}
+
+/// The files with changes to packages of a registry.
+fn patches(json: &Value) -> impl Iterator<Item = &str> {
+    [json, &json["pnpm"]].into_iter().flat_map(|json| texts(&json[PATCHES])).map(|(_, patch)| patch)
+}
+
+/// The entries of an object that are texts.
+fn texts(json: &Value) -> impl Iterator<Item = (&str, &str)> {
+    let entries = json.as_object().into_iter().flatten();
+    entries.filter_map(|(name, text)| Some((name.as_str(), text.as_str()?)))
 }
 
 fn strings<'j>(json: &'j Value, found: &mut Vec<&'j str>) {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::compiler::Compiler;
 use super::files::Area;
-use super::needs::{LONGEST_SCRIPT, without_repeats};
+use super::needs::{LONGEST_SCRIPT, Task, without_repeats};
+use super::script_text::Script;
 use crate::config::{Span, normalized};
 use crate::util::regular_file;
 
@@ -78,6 +79,95 @@ impl Compiler<'_> {
     }
 }
 
+impl Compiler<'_> {
+    /// Includes the repository's projects in a `requirements.txt`, and the requirement files that it names.
+    pub(super) fn requirements(&mut self, file: &Path, at: &Span) -> Vec<Task> {
+        let mut tasks = Vec::new();
+        if !self.looked_at.insert((file.to_owned(), PathBuf::new())) {
+            return tasks;
+        }
+        let text = regular_file::read_to_string(file, LONGEST_SCRIPT).unwrap_or_default();
+        let script = Script { path: file, text: &text, inline: None };
+        for (i, line) in text.lines().enumerate() {
+            match requirement(line) {
+                Some(Requirement::Project(path)) => {
+                    tasks.extend(self.local_project(script, i + 1, path));
+                }
+                Some(Requirement::File(name)) => {
+                    let path = normalized(&file.with_file_name(name));
+                    if path.starts_with(&self.places.root) && path.is_file() {
+                        self.files.add(Area::Scripts, &path, at, &mut self.problems);
+                        tasks.push(Task::Requirements(path));
+                    }
+                }
+                None => {}
+            }
+        }
+        tasks
+    }
+
+    /// The same for the requirements in a comment of a script: `# /// script`.
+    pub(super) fn inline_requirements(&mut self, script: Script<'_>) -> Vec<Task> {
+        let lines = script.text.lines().enumerate().skip_while(|(_, line)| line.trim_end() != "# /// script");
+        let comment =
+            lines.skip(1).take_while(|(_, line)| line.starts_with('#') && line.trim_end() != "# ///");
+        let paths = comment.filter_map(|(i, line)| {
+            let (before, after) = line.split_once("path")?;
+            let value = after.trim_start().strip_prefix('=')?.trim_start();
+            let quote = value.chars().next().filter(|c| "\"'".contains(*c))?;
+            let is_key = before.ends_with(['{', ' ', ',', '.']);
+            is_key.then(|| (i + 1, value[1..].split(quote).next().unwrap_or_default()))
+        });
+        paths.flat_map(|(line, path)| self.local_project(script, line, path)).collect()
+    }
+
+    /// A project of the repository that a file with requirements names.
+    fn local_project(&mut self, script: Script<'_>, line: usize, path: &str) -> Option<Task> {
+        let target = normalized(&script.path.parent()?.join(path));
+        let what = format!("the project `{path}`");
+        if !target.starts_with(&self.places.root) {
+            let hint = "publish it, or move it into the repository";
+            self.report(script, line, &what, "it is outside the repository", hint);
+        } else if !target.exists() {
+            self.report(script, line, &what, "it does not exist", "fix the path");
+        } else if self.lookup.dir.starts_with(&target) {
+            let hint = "move the suite out of the project, or install the project where the bundle runs";
+            self.report(script, line, &what, "the suite is inside it", hint);
+        } else {
+            let bases = [target.clone()].into();
+            return Some(Task::Named(target, bases));
+        }
+        None
+    }
+}
+
+/// A line of a `requirements.txt` that names something local.
+#[derive(Debug, PartialEq, Eq)]
+enum Requirement<'l> {
+    /// `-e ../project`, `./project[extra]`, `name @ file:../project`.
+    Project(&'l str),
+    /// `-r more.txt`.
+    File(&'l str),
+}
+
+fn requirement(line: &str) -> Option<Requirement<'_>> {
+    let line = line.split(" #").next().unwrap_or_default().trim();
+    let option = |names: [&str; 2]| {
+        let rest = names.iter().find_map(|name| line.strip_prefix(name))?;
+        rest.starts_with([' ', '=', '\t']).then(|| rest[1..].trim())
+    };
+    if let Some(file) = option(["-r", "--requirement"]).or_else(|| option(["-c", "--constraint"])) {
+        return (!file.contains("://")).then_some(Requirement::File(file));
+    }
+    let wanted = option(["-e", "--editable"]).unwrap_or(line);
+    let wanted = wanted.split_once(" @ ").map_or(wanted, |(_, wanted)| wanted.trim());
+    let is_local = wanted.starts_with('.') || wanted.starts_with("file:") || wanted.len() < line.len();
+    let path = wanted.strip_prefix("file:").unwrap_or(wanted).trim_start_matches("//");
+    let path = path.split(['[', ';', ' ']).next().unwrap_or_default();
+    let is_path = is_local && !path.is_empty() && !path.contains("://") && !path.starts_with("git+");
+    is_path.then_some(Requirement::Project(path))
+}
+
 fn is_project(dir: &Path) -> bool {
     PROJECT_FILES.iter().any(|name| dir.join(name).is_file())
 }
@@ -119,4 +209,34 @@ fn named_in(project: &Path) -> Vec<PathBuf> {
         }
     }
     without_repeats(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_requirements_are_recognized() {
+        for (line, path) in [
+            ("-e ../lib", "../lib"),
+            ("--editable=../lib # ours", "../lib"),
+            ("./lib[extra]; python_version > '3'", "./lib"),
+            ("lib @ file:../lib", "../lib"),
+            ("file:///srv/lib", "/srv/lib"),
+            ("-e .", "."),
+        ] {
+            assert_eq!(requirement(line), Some(Requirement::Project(path)), "{line}");
+        }
+        assert_eq!(requirement("-r base.txt"), Some(Requirement::File("base.txt")));
+        for line in [
+            "",
+            "# -e ../lib",
+            "requests>=2",
+            "lib @ https://example.com/lib.whl",
+            "-e git+https://example.com/lib",
+            "--index-url https://example.com",
+        ] {
+            assert_eq!(requirement(line), None, "{line}");
+        }
+    }
 }

@@ -10,6 +10,11 @@ use super::shell::Word;
 const COPIES: [&str; 6] = ["cp", "rsync", "tar", "zip", "scp", "find"];
 const COPY_CALLS: [&str; 6] = ["copytree(", "cpSync(", "fs.cp(", "copySync(", "make_archive(", "os.walk("];
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "zsh", "eval"];
+/// Programs that run the command in their arguments.
+const WRAPPERS: [&str; 13] = [
+    "env", "exec", "flock", "ionice", "nice", "nohup", "parallel", "setsid", "stdbuf", "sudo", "timeout",
+    "watch", "xargs",
+];
 
 /// The git calls in a shell script, top to bottom.
 #[derive(Debug)]
@@ -26,6 +31,11 @@ impl<'r> GitCalls<'r> {
     pub(super) fn new(cwd: &Path, root: &'r Path) -> Self {
         let dir = cwd.to_string_lossy().into_owned();
         Self { repositories: Repositories::new(root), dir, subshells: Vec::new(), pushed: Vec::new() }
+    }
+
+    /// The working directory of the next line, if it is known.
+    pub(super) fn dir(&self) -> Option<&Path> {
+        Some(Path::new(&self.dir)).filter(|dir| dir.is_absolute())
     }
 
     /// The command with which a line uses the repository.
@@ -48,7 +58,8 @@ impl<'r> GitCalls<'r> {
                 let inner = git_in_text(&word.text, &self.dir, &mut self.repositories);
                 found = found.or_else(|| inner.into_iter().next().map(|(_, call)| call));
             }
-            if !word.leads {
+            let is_run = || text.rsplit('/').next() == Some("git") && is_wrapped(&words[..i]);
+            if !word.leads && !is_run() {
                 continue;
             }
             let rest: Vec<Argument> =
@@ -87,6 +98,18 @@ impl<'r> GitCalls<'r> {
         }
         found
     }
+}
+
+/// Whether the last of these words has a command as its arguments: `timeout 5`, `sudo -u x`, `find … -exec`.
+fn is_wrapped(words: &[Word]) -> bool {
+    if words.last().is_some_and(|last| last.text.starts_with("-exec")) {
+        return true;
+    }
+    let is_setting = |word: &&Word| word.text.starts_with(|c: char| c == '-' || c.is_ascii_digit());
+    let settings = words.iter().rev().take_while(|word| !word.leads).take_while(is_setting).count();
+    let lead = &words[..words.len() - settings];
+    lead.last().is_some_and(|last| last.leads)
+        && lead.iter().rev().take_while(|word| word.leads).any(|word| WRAPPERS.contains(&&*word.text))
 }
 
 fn argument(word: &Word) -> Argument {
@@ -161,6 +184,13 @@ mod tests {
             ("/usr/bin/git log", "git log"),
             ("command git log", "git log"),
             ("sudo -E env A=b git log", "git log"),
+            ("timeout 5 git fetch", "git fetch"),
+            ("timeout -k 5 30s git fetch", "git fetch"),
+            ("sudo -u runner git log", "git log"),
+            ("nice -n 10 git gc", "git gc"),
+            ("ls | xargs -n 1 -P 4 git add", "git add"),
+            ("find . -name x -exec git add {} +", "git add"),
+            ("flock /tmp/lock git pull", "git pull"),
             ("bash -c 'cd .. && git log'", "git log"),
             ("X=$(cd \"$1\" && git log)", "git log"),
             ("git \\\n  -C .. \\\n  stash", "git stash"),
@@ -182,6 +212,9 @@ mod tests {
             "cd /tmp/x && git log",
             "# git log",
             "echo 'git log'",
+            "echo git log",
+            "timeout 5 echo git log",
+            "find . -name git log",
             "git --version",
             "git config --global user.name x",
             "git diff --no-index a b",

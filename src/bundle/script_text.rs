@@ -53,14 +53,22 @@ impl Compiler<'_> {
                 self.report(script, number, &format!("what `{call}` needs"), GIT, GIT_HINT);
             }
             let copies = copies(&words, &line);
-            for mention in Shell::mentions(&words, number) {
-                for base in [&cwd, &dir] {
+            let here = shell.cwd().map(Path::to_owned);
+            let entered = here.as_ref().filter(|here| **here != cwd);
+            for mention in Shell::mentions(&words, number, entered.is_some()) {
+                let bases: Vec<&PathBuf> = if [".", ".."].contains(&&*mention.known) {
+                    here.iter().collect()
+                } else {
+                    entered.into_iter().chain([&cwd, &dir]).collect()
+                };
+                for base in bases {
                     found.extend(self.mention(script, &mention, base, copies));
                     if mention.is_anchored() {
                         break;
                     }
                 }
             }
+            shell.enter(git.dir());
         }
         found
     }

@@ -13,9 +13,9 @@ const DEEPEST: usize = 8;
 const LONGEST_VALUE: usize = 4096;
 
 /// Words that precede a command.
-const GO_ON: [&str; 15] = [
-    "!", "command", "do", "elif", "else", "env", "exec", "if", "nice", "sudo", "then", "time", "until",
-    "while", "xargs",
+const GO_ON: [&str; 16] = [
+    "!", "command", "do", "elif", "else", "env", "exec", "flock", "if", "nice", "sudo", "then", "time",
+    "until", "while", "xargs",
 ];
 
 /// A path in a script.
@@ -40,7 +40,8 @@ impl Mention {
 #[derive(Debug)]
 pub(super) struct Shell<'s> {
     script: &'s Path,
-    cwd: &'s Path,
+    /// The working directory; `None` if the script chose it at run time.
+    cwd: Option<PathBuf>,
     root: &'s Path,
     variables: BTreeMap<String, Value>,
 }
@@ -108,60 +109,96 @@ impl Word {
 }
 
 impl<'s> Shell<'s> {
-    pub(super) fn new(script: &'s Path, cwd: &'s Path, root: &'s Path) -> Self {
-        Self { script, cwd, root, variables: BTreeMap::new() }
+    pub(super) fn new(script: &'s Path, cwd: &Path, root: &'s Path) -> Self {
+        Self { script, cwd: Some(cwd.to_owned()), root, variables: BTreeMap::new() }
     }
 
-    /// The words of the next line. Records assignments.
+    /// The working directory of the next line, if it is known.
+    pub(super) fn cwd(&self) -> Option<&Path> {
+        self.cwd.as_deref()
+    }
+
+    /// Sets the working directory of the next line.
+    pub(super) fn enter(&mut self, dir: Option<&Path>) {
+        self.cwd = dir.map(Path::to_owned);
+    }
+
+    /// The words of the next line. Records assignments, and follows `cd` to the end of the line.
     pub(super) fn line(&mut self, line: &str) -> Vec<Word> {
         if line.trim_start().starts_with('#') {
             return Vec::new();
         }
-        let words = self.words(line, 0);
-        for word in &words {
+        let mut words: Vec<Word> = Vec::new();
+        let (mut rest, mut leads) = (line, true);
+        while let Some((word, after)) = self.next_word(rest, &mut leads, 0) {
+            rest = after;
             if let Some((name, _)) = word.text.split_once('=').filter(|(name, _)| is_name(name)) {
                 let mut value = word.value.clone();
                 value.known.drain(..(name.len() + 1).min(value.known.len()));
                 self.variables.insert(name.to_owned(), value);
             }
+            let is_entered =
+                words.last().is_some_and(|last| last.leads && ["cd", "pushd"].contains(&&*last.text));
+            if is_entered && !word.leads && !word.text.starts_with('-') {
+                let known = word.known().map(Path::new);
+                self.cwd = match (self.cwd.take(), known) {
+                    (_, Some(dir)) if dir.is_absolute() => Some(normalized(dir)),
+                    (Some(cwd), Some(dir)) => Some(normalized(&cwd.join(dir))),
+                    _ => None,
+                };
+            }
+            words.push(word);
         }
         words
     }
 
-    /// The paths among the words of a line.
-    pub(super) fn mentions(words: &[Word], line: usize) -> Vec<Mention> {
-        let path_of = |word: &Word| {
+    /// The paths among the words of a line. After a `cd`, also names with a dot: files there.
+    pub(super) fn mentions(words: &[Word], line: usize, has_moved: bool) -> Vec<Mention> {
+        let path_of = |(i, word): (usize, &Word)| {
             let name = word.text.split_once('=').map_or("", |(name, _)| name);
             let skip = if is_name(name) { name.len() + 1 } else { 0 };
             let known = word.value.known.get(skip..)?.to_owned();
-            let is_path = known.contains('/') && !known.contains("://") && known.len() < 1024;
-            is_path.then_some(Mention { line, known, open: word.value.open })
+            let is_path = if ["..", "."].contains(&&*known) {
+                is_copied(words, i)
+            } else {
+                known.contains('/') || has_moved && known.contains('.') && !word.value.open
+            };
+            let is_plain = !known.contains("://") && known.len() < 1024;
+            (is_path && is_plain).then_some(Mention { line, known, open: word.value.open })
         };
-        words.iter().filter_map(path_of).collect()
+        words.iter().enumerate().filter_map(path_of).collect()
     }
 
     fn words(&self, text: &str, depth: usize) -> Vec<Word> {
         let mut words = Vec::new();
+        let (mut rest, mut leads) = (text, true);
+        while let Some((word, after)) = self.next_word(rest, &mut leads, depth) {
+            rest = after;
+            words.push(word);
+        }
+        words
+    }
+
+    /// The first word of a text, and the text after it. `leads` is whether a command starts there.
+    fn next_word<'t>(&self, text: &'t str, leads: &mut bool, depth: usize) -> Option<(Word, &'t str)> {
         let mut rest = text;
-        let mut leads = true;
         loop {
             let trimmed = rest.trim_start();
-            let Some(c) = trimmed.chars().next() else { return words };
+            let c = trimmed.chars().next()?;
             if ";|&()<>{}\n".contains(c) {
-                leads = !"<>".contains(c);
+                *leads = !"<>".contains(c);
                 rest = &trimmed[c.len_utf8()..];
                 continue;
             }
             if c == '#' && rest.len() != trimmed.len() {
-                return words;
+                return None;
             }
             let (value, length) = self.word(trimmed, depth);
-            let text = trimmed[..length].to_owned();
-            let is_assignment = text.split_once('=').is_some_and(|(name, _)| is_name(name));
-            let goes_on = text.starts_with('-') || GO_ON.contains(&text.as_str());
-            words.push(Word { text, value, leads });
-            leads &= is_assignment || goes_on;
-            rest = &trimmed[length..];
+            let word = Word { text: trimmed[..length].to_owned(), value, leads: *leads };
+            let is_assignment = word.text.split_once('=').is_some_and(|(name, _)| is_name(name));
+            let goes_on = word.text.starts_with('-') || GO_ON.contains(&word.text.as_str());
+            *leads &= is_assignment || goes_on;
+            return Some((word, &trimmed[length..]));
         }
     }
 
@@ -250,9 +287,13 @@ impl<'s> Shell<'s> {
     fn variable(&self, name: &str) -> Value {
         match name {
             "0" | "BASH_SOURCE" => Value::of(self.script),
-            "PWD" => Value::of(self.cwd),
+            "PWD" => self.pwd(),
             _ => self.variables.get(name).cloned().unwrap_or_else(Value::unknown),
         }
+    }
+
+    fn pwd(&self) -> Value {
+        self.cwd.as_deref().map_or_else(Value::unknown, Value::of)
     }
 
     /// The output of a command that prints a directory.
@@ -267,16 +308,35 @@ impl<'s> Shell<'s> {
             rest.next().map_or_else(Value::unknown, |word| word.value.clone())
         };
         match texts.as_slice() {
-            ["pwd", ..] => Value::of(self.cwd),
+            ["pwd", ..] => self.pwd(),
             ["dirname", ..] => argument(1).parent(),
             ["realpath", ..] | ["readlink", "-f" | "-m", ..] => argument(1),
             ["cd", .., "pwd"] | ["cd", .., "pwd", "-P"] => {
                 let dir = argument(1);
-                if dir.open { dir } else { Value::of(&normalized(&self.cwd.join(&dir.known))) }
+                let known = Path::new(&dir.known);
+                match &self.cwd {
+                    _ if dir.open => dir,
+                    Some(cwd) => Value::of(&normalized(&cwd.join(known))),
+                    None if known.is_absolute() => Value::of(&normalized(known)),
+                    None => Value::unknown(),
+                }
             }
             ["git", "rev-parse", "--show-toplevel", ..] => Value::of(self.root),
             _ => Value::unknown(),
         }
+    }
+}
+
+/// Whether a word is what a command copies: `cp -r .. to`, but not `cp -r from .`.
+fn is_copied(words: &[Word], at: usize) -> bool {
+    let first = words[..at].iter().rposition(|word| word.leads);
+    let is_last = words.get(at + 1).is_none_or(|next| next.leads);
+    match first.map(|first| (&*words[first].text, &words[first + 1..at])) {
+        Some(("cp" | "rsync" | "scp" | "zip", _)) => !is_last,
+        Some(("tar", [options, ..])) => {
+            options.text.trim_start_matches('-').starts_with('c') && words[at - 1].text == "-C"
+        }
+        _ => false,
     }
 }
 
@@ -317,7 +377,7 @@ mod tests {
             Shell::new(Path::new("/repo/tools/setup.sh"), Path::new("/repo/evals"), Path::new("/repo"));
         let lines = script.lines().enumerate();
         lines
-            .flat_map(|(i, line)| Shell::mentions(&shell.line(line), i + 1))
+            .flat_map(|(i, line)| Shell::mentions(&shell.line(line), i + 1, false))
             .map(|mention| {
                 let known = normalized(Path::new(&mention.known)).display().to_string();
                 (mention.line, known, mention.open)

@@ -1,5 +1,6 @@
 //! How to reach a remote repository: allowed transports, the token, and the user's credential helpers.
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -131,10 +132,22 @@ fn own_settings() -> Vec<(String, String)> {
             list.env(name, value);
         }
     }
+    for (name, value) in settings_in_the_environment() {
+        list.env(name, value);
+    }
     // Ignore a broken user configuration: git itself reports it to the user.
     let listed = list.run().unwrap_or_default();
     let is_own = |key: &str| OWN.iter().any(|own| key.starts_with(own)) || rewritten_to(key).is_some();
     pairs(&listed).into_iter().filter(|(key, _)| is_own(key)).collect()
+}
+
+/// The variables with which a CI job gives git settings without a file: `GIT_CONFIG_COUNT`, `GIT_CONFIG_KEY_0`, ….
+fn settings_in_the_environment() -> impl Iterator<Item = (OsString, OsString)> {
+    const STARTS: [&str; 2] = ["GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"];
+    std::env::vars_os().filter(|(name, _)| {
+        let name = name.to_string_lossy();
+        name == "GIT_CONFIG_COUNT" || STARTS.iter().any(|start| name.starts_with(start))
+    })
 }
 
 /// The base of a `url.<base>.insteadof` setting, if it is remote.

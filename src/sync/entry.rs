@@ -161,6 +161,12 @@ fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<S
             is_sound = false;
         }
     }
+    if let Some(variable) = shell_variable(text).filter(|_| key != "ref") {
+        let name = variable.trim_matches(['$', '{', '}']);
+        let message = format!("`{key}`: `{variable}` is not replaced by its value");
+        reader.problems.error_with_hint(&at.span, message, format!("write `${{{{ {name} }}}}`"));
+        is_sound = false;
+    }
     let value = crate::config::interpolate(text, reader.env, |_| {});
     if is_sound && (value.is_empty() || value.starts_with('-') || value.chars().any(char::is_control)) {
         let message = format!("`{key}`: the value is empty, begins with `-` or has control characters");
@@ -168,6 +174,19 @@ fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<S
         is_sound = false;
     }
     is_sound.then_some(value)
+}
+
+/// A variable in the syntax of a shell, `$NAME` or `${NAME}`, which would name a directory.
+fn shell_variable(text: &str) -> Option<&str> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices('$').find_map(|(at, _)| {
+        let rest = &text[at + 1..];
+        let start = usize::from(rest.starts_with('{'));
+        let name = rest[start..].split(|c| !is_name(c)).next().filter(|name| !name.is_empty())?;
+        let end = at + 1 + start + name.len();
+        let end = if start == 1 { end + text[end..].find('}').map_or(0, |close| close + 1) } else { end };
+        Some(&text[at..end])
+    })
 }
 
 /// Whether git accepts this as a branch, a tag or a commit.

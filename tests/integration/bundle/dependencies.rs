@@ -212,6 +212,159 @@ fn scripts_that_use_the_repository_are_reported() {
     assert_eq!(json["left_behind"][0]["line"], 3);
 }
 
+/// Programs that run their arguments, lists that grow, and scripts of `package.json`.
+#[test]
+fn git_behind_another_program_is_reported() {
+    let script = "#!/bin/sh\ntimeout 5 git fetch\nsudo -u runner git log\nls | xargs -n 1 git add\nfind . -exec git rm {} +\n";
+    let program = "import subprocess\ncmd = ['git']\ncmd += ['log']\nsubprocess.run(cmd)\n";
+    let package = "{\"scripts\": {\n\"check\": \"git diff --exit-code && node ../lib/c.js\",\n\"test\": \"node ../lib/t.js\"\n}}\n";
+    let workspace = bundled(
+        &[
+            ("tools/a.sh", script),
+            ("tools/b.py", program),
+            ("evals/package.json", package),
+            ("lib/c.js", ""),
+            ("lib/t.js", ""),
+        ],
+        "'sh ../tools/a.sh; yarn check && npm test'",
+    );
+    assert_snapshot!(left(&workspace), @r#"
+    tools/a.sh:4 "what `git add` needs"
+    evals/package.json:2 "what `git diff` needs"
+    tools/a.sh:2 "what `git fetch` needs"
+    tools/a.sh:3 "what `git log` needs"
+    tools/a.sh:5 "what `git rm` needs"
+    tools/b.py:2 "what `git` needs"
+    "#);
+    assert!(files(&workspace).contains("scripts/lib/t.js"), "{}", files(&workspace));
+}
+
+/// After `cd` and `pushd`, `$(pwd)` and relative paths are somewhere else.
+#[test]
+fn a_script_that_changes_its_directory_is_followed() {
+    let script = r#"#!/bin/bash
+pushd "$(dirname "${BASH_SOURCE[0]}")" >/dev/null; HERE="$(pwd)"; popd >/dev/null
+cat "$HERE/near/$1.txt"
+cd "$HERE/../.."
+cat settings/$1.json
+python3 more/check.py
+cat VERSION.txt
+cp -r . "$2"
+cd "$2"
+cat data/$1.json VERSION.md
+cp -r x/. .
+"#;
+    let workspace = bundled(
+        &[
+            ("tools/deep/setup.sh", script),
+            ("tools/deep/near/a.txt", ""),
+            ("settings/a.json", ""),
+            ("more/check.py", ""),
+            ("VERSION.txt", ""),
+            ("other.txt", ""),
+            ("data/a.json", ""),
+        ],
+        "[bash, ../tools/deep/setup.sh, a, out]",
+    );
+    assert_snapshot!(files(&workspace), @r"
+    scripts/VERSION.txt
+    scripts/evals/.keep
+    scripts/more/check.py
+    scripts/settings/a.json
+    scripts/tools/deep/near/a.txt
+    scripts/tools/deep/setup.sh
+    ");
+    assert_snapshot!(left(&workspace), @r#"tools/deep/setup.sh:8 "the rest of the repository""#);
+    let workspace = bundled(
+        &[(
+            "evals/setup.sh",
+            "#!/bin/sh\ncp -r .. \"$1\"\ncd ..\ncp -r . \"$1\"\ncp -r x .\ntar -c -C . x\n",
+        )],
+        "[sh, setup.sh, out]",
+    );
+    assert_snapshot!(left(&workspace), @r#"
+    evals/setup.sh:2 "the rest of the repository"
+    evals/setup.sh:4 "the rest of the repository"
+    evals/setup.sh:6 "the rest of the repository"
+    "#);
+}
+
+#[test]
+fn packages_by_path_alias_and_override_travel() {
+    let workspace = bundled(
+        &[
+            ("package.json", "{\"workspaces\": [\"packages/*\", \"evals\"]}"),
+            (
+                "evals/package.json",
+                "{\n\"dependencies\": {\"bare\": \"../libs/bare\", \"alias\": \"workspace:@x/a@^\"},\n\"overrides\": {\"zod\": \"file:../libs/zod\", \"b\": \"1.0.0\"},\n\"pnpm\": {\"patchedDependencies\": {\"y@1\": \"patches/y.patch\"}},\n\"resolutions\": {\"far\": \"portal:../../far\"}\n}\n",
+            ),
+            ("evals/check.js", ""),
+            ("evals/patches/y.patch", ""),
+            ("packages/a/package.json", "{\"name\": \"@x/a\"}"),
+            ("packages/a/a.js", ""),
+            ("packages/b/package.json", "{\"name\": \"b\"}"),
+            ("packages/b/b.js", ""),
+            ("libs/bare/package.json", "{}"),
+            ("libs/bare/bare.js", ""),
+            ("libs/zod/package.json", "{}"),
+            ("libs/zod/zod.js", ""),
+        ],
+        "[node, check.js]",
+    );
+    assert_snapshot!(files(&workspace), @r"
+    scripts/evals/check.js
+    scripts/evals/package.json
+    scripts/evals/patches/y.patch
+    scripts/libs/bare/bare.js
+    scripts/libs/bare/package.json
+    scripts/libs/zod/package.json
+    scripts/libs/zod/zod.js
+    scripts/package.json
+    scripts/packages/a/a.js
+    scripts/packages/a/package.json
+    scripts/packages/b/package.json
+    ");
+    assert!(
+        left(&workspace).contains("evals/package.json:5 \"the package `far`\"\n"),
+        "{}",
+        left(&workspace)
+    );
+}
+
+#[test]
+fn projects_in_requirements_travel() {
+    let inline = "# /// script\n# dependencies = [\"inner\"]\n# [tool.uv.sources]\n# inner = { path = \"../inner\", editable = true }\n# ///\nimport inner\n";
+    let workspace = bundled(
+        &[
+            ("tools/check.py", "import words\n"),
+            ("tools/requirements.txt", "requests\n-r more/base.txt\n-e ../gone\n-e ../../far\n"),
+            ("tools/more/base.txt", "words @ file:../../words\n"),
+            ("words/setup.py", ""),
+            ("words/words/__init__.py", ""),
+            ("words/words/list.txt", ""),
+            ("evals/inline.py", inline),
+            ("inner/pyproject.toml", ""),
+            ("inner/inner.py", ""),
+        ],
+        "'python3 ../tools/check.py; uv run inline.py'",
+    );
+    assert_snapshot!(files(&workspace), @r"
+    scripts/evals/inline.py
+    scripts/inner/inner.py
+    scripts/inner/pyproject.toml
+    scripts/tools/check.py
+    scripts/tools/more/base.txt
+    scripts/tools/requirements.txt
+    scripts/words/setup.py
+    scripts/words/words/__init__.py
+    scripts/words/words/list.txt
+    ");
+    assert_snapshot!(left(&workspace), @r#"
+    tools/requirements.txt:4 "the project `../../far`"
+    tools/requirements.txt:3 "the project `../gone`"
+    "#);
+}
+
 /// Every command of git needs a repository; what the script has made itself is one.
 #[test]
 fn repositories_of_the_script_are_distinguished_from_the_suites() {

@@ -30,6 +30,29 @@ fn another_server_is_asked_with_the_token_of_that_server() {
     assert!(status.stdout.contains("current"), "{}", status.stdout);
 }
 
+/// As a job in CI sets it, without a file.
+#[test]
+fn settings_in_variables_apply() {
+    let github = MockGithub::start();
+    github.repo(&NewRepo { full_name: "o/bench".into(), private: true, ..NewRepo::default() });
+    github.token(SECRET, "reader", "o/bench", &[("contents", "read")]);
+    github.put_file("o/bench", "README.md", "one\n");
+    let server = &github.urls().server_url;
+    let workspace = Workspace::new()
+        .env("GITHUB_SERVER_URL", server)
+        .env("GH_ENTERPRISE_TOKEN", SECRET)
+        .env("GIT_CONFIG_COUNT", "2")
+        .env("GIT_CONFIG_KEY_0", "core.fsmonitor")
+        .env("GIT_CONFIG_VALUE_0", "touch hacked")
+        .env("GIT_CONFIG_KEY_1", &format!("url.{server}/.insteadOf"))
+        .env("GIT_CONFIG_VALUE_1", "https://git.example.invalid/");
+    let bench = Bench { workspace };
+    bench.register("url: https://git.example.invalid/o/bench, ref: main");
+    bench.sync(&[]).expect(0);
+    assert_eq!(bench.workspace.read("clones/one/README.md"), "one\n");
+    assert!(!bench.workspace.path("clones/one/hacked").exists());
+}
+
 #[test]
 fn ssh_is_used_instead_of_https() {
     let bench = Bench::new();

@@ -141,6 +141,35 @@ fn variables_in_a_path_are_filled_in_and_never_name_a_directory() {
     }
 }
 
+/// A shell's spelling is not replaced, so it would become the name of a directory.
+#[test]
+fn shell_variables_in_a_path_are_refused() {
+    let workspace = Workspace::new().env("BENCH", "/srv/bench");
+    for (path, shown, name) in [
+        ("${BENCH}/one", "${BENCH}", "BENCH"),
+        ("$BENCH/one", "$BENCH", "BENCH"),
+        ("clones/${UNSET:-one}", "${UNSET:-one}", "UNSET:-one"),
+    ] {
+        let entry = format!("{{ id: one, path: '{path}', source: {{ url: 'https://h.invalid/r' }} }}");
+        workspace.write("r.yaml", format!("benchmarks:\n  - {entry}\n"));
+        workspace.write(
+            "p.yaml",
+            format!("projects:\n  - {{ id: one, path: '{path}', repo_url: 'https://h.invalid/r' }}\n"),
+        );
+        for file in ["r.yaml", "p.yaml"] {
+            let before = workspace.tree();
+            let told = workspace.run(&["sync", "one", "--registry", file]).expect(3).stderr;
+            assert!(told.contains(&format!("`path`: `{shown}` is not replaced by its value")), "{told}");
+            assert!(told.contains(&format!("hint: write `${{{{ {name} }}}}`")), "{told}");
+            assert_eq!(workspace.tree(), before, "a directory was created");
+        }
+    }
+    let entry = "{ id: one, path: clones, source: { url: 'https://h.invalid/$BENCH/r' } }";
+    workspace.write("r.yaml", format!("benchmarks:\n  - {entry}\n"));
+    let told = workspace.run(&["sync", "one", "--registry", "r.yaml"]).expect(3).stderr;
+    assert!(told.contains("`url`: `$BENCH` is not replaced by its value"), "{told}");
+}
+
 #[test]
 fn the_registry_is_in_agentvs_home_and_includes_its_projects() {
     let bench = Bench::new();

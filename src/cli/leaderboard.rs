@@ -56,10 +56,8 @@ pub(super) fn leaderboard(command: LeaderboardCommand, display: &Display) -> any
 
 /// The newest results of one model, as a file of its repository on the Hugging Face Hub.
 fn hub_results(board: Leaderboard, args: &ExportArgs) -> anyhow::Result<String> {
-    let benchmark = HubBenchmark {
-        dataset: args.benchmark.clone().unwrap_or_default(),
-        source: args.source.clone(),
-    };
+    let benchmark =
+        HubBenchmark { dataset: args.benchmark.clone().unwrap_or_default(), source: args.source.clone() };
     let place = args.files.first().map_or(Path::new("."), PathBuf::as_path);
     let root = if place.is_dir() { place } else { place.parent().unwrap_or(place) };
     let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };

@@ -221,7 +221,10 @@ fn row(known: &BenchmarkView) -> Row {
                 when(!lines.is_empty(), &format!("{} to take over", counted(all, "commit", "commits"))),
             ),
             text("commits", lines.join("\n")),
-            text("history-title", when(!history.is_empty(), &format!("History: {}", counted(history.len(), "sync", "syncs")))),
+            text(
+                "history-title",
+                when(!history.is_empty(), &format!("History: {}", counted(history.len(), "sync", "syncs"))),
+            ),
             text("history", history.iter().rev().map(entry).collect::<Vec<_>>().join("\n")),
             text("why", when(shown.is_some(), if open.is_some() { "Not synced:" } else { "Not checked:" })),
             text("reason", shown.map_or("", |failure| &failure.reason)),

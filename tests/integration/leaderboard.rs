@@ -219,7 +219,11 @@ fn results_are_exported_for_a_model_repository_on_the_hugging_face_hub() {
         entry["accuracy"]["n_incorrect"] = json!(0);
         entry
     };
-    put(&workspace, "l.json", &[entry("alder", "m/quill", 5), entry("birch", "m/quill", 6), earlier, nothing]);
+    put(
+        &workspace,
+        "l.json",
+        &[entry("alder", "m/quill", 5), entry("birch", "m/quill", 6), earlier, nothing],
+    );
     put(&workspace, "m.json", &[entry("alder", "m/reed", 7)]);
     let hf = ["leaderboard", "export", "--format", "hf"];
     let export = |more: &[&str]| workspace.run(&[&hf[..], more].concat());
@@ -235,7 +239,7 @@ fn results_are_exported_for_a_model_repository_on_the_hugging_face_hub() {
     assert_eq!(values, [("alder", 0.5), ("birch", 0.6)], "{text}");
     for result in results {
         let keys: Vec<&String> = result.as_object().unwrap().keys().collect();
-        assert_eq!(keys, ["dataset", "notes", "source", "value"], "{text}");
+        assert_eq!(keys, ["dataset", "value", "source", "notes"], "{text}");
         assert_eq!(result["dataset"]["id"], "acme/skills");
         assert_eq!(result["source"], json!({"url": "https://acme.example/skills"}));
         assert!(result["notes"].as_str().unwrap().contains("entry sha256:"), "{text}");

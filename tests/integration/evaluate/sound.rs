@@ -311,7 +311,8 @@ fn further_prose_is_recognized_in_other_words_and_its_mistakes_are_found() {
     for text in texts.as_array().unwrap() {
         for kind in ["correct", "wrong"] {
             for answer in text[kind].as_array().unwrap() {
-                let [expected, answer] = [&text["expected"], answer].map(|text| json!({"text": text}).to_string());
+                let [expected, answer] =
+                    [&text["expected"], answer].map(|text| json!({"text": text}).to_string());
                 trials.push(Trial { name: kind.to_owned(), input: String::new(), expected, answer });
                 kinds.push(kind == "correct");
             }

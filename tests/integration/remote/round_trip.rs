@@ -82,7 +82,7 @@ fn three_shards_are_three_jobs_and_one_set_of_answers() {
 fn the_statement_names_the_policy_of_the_runner() {
     let schema = include_str!("../../../fixtures/attestation/statement.schema.json");
     let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
-    let policy = "allowed_models: [gpt-6-luna]\n";
+    let policy = "max_requests: 1000\n";
     for shards in ["", "shards: 3"] {
         let stage = Stage::new();
         stage.github.put_file(REPO, ".run-evals.yml", policy);

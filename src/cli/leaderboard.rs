@@ -8,8 +8,9 @@ use super::args::{
 use super::display::Display;
 use crate::console;
 use crate::engine::report::write_file;
-use crate::leaderboard::Leaderboard;
-use crate::model::{Exit, Failure};
+use crate::leaderboard::{HubBenchmark, HubResult, Leaderboard};
+use crate::model::{Exit, Failure, printable};
+use crate::protocol::names::is_repository;
 use crate::site;
 use crate::skills::lint;
 use crate::util::regular_file;
@@ -22,16 +23,21 @@ pub(super) fn leaderboard(command: LeaderboardCommand, display: &Display) -> any
             let files = files.len();
             display.note(&format!("{} entries from {files} arguments", board.entries().len()));
         }
-        LeaderboardCommand::Export(ExportArgs { files, format, output }) => {
-            let board = read(&files)?;
-            let text = match format {
+        LeaderboardCommand::Export(args) => {
+            let board = read(&args.files)?;
+            let text = match args.format {
                 ExportFormat::Csv => board.to_csv(),
-                ExportFormat::Hf => format!("{}\n", serde_json::to_string_pretty(&board.to_hugging_face())?),
+                ExportFormat::Hf => hub_results(board, &args)?,
             };
-            put(output.as_deref(), text.as_bytes())?;
+            put(args.output.as_deref(), text.as_bytes())?;
         }
-        LeaderboardCommand::Site(SiteArgs { library, output, title }) => {
+        LeaderboardCommand::Site(SiteArgs { library, output, repo, title }) => {
+            if let Some(repo) = repo.as_deref().filter(|repo| !is_repository(repo)) {
+                let message = format!("`{}` is not a repository", printable(repo));
+                return Err(Failure::new(Exit::Usage, message).hint("write it as `owner/name`").into());
+            }
             let site::Library { board, warnings } = site::Library::read(&library, &title)?;
+            let board = board.signed_in(repo);
             for warning in &warnings {
                 display.warning(warning);
             }
@@ -46,6 +52,36 @@ pub(super) fn leaderboard(command: LeaderboardCommand, display: &Display) -> any
         }
     }
     Ok(Exit::Ok)
+}
+
+/// The newest results of one model, as a file of its repository on the Hugging Face Hub.
+fn hub_results(board: Leaderboard, args: &ExportArgs) -> anyhow::Result<String> {
+    let benchmark =
+        HubBenchmark { dataset: args.benchmark.clone().unwrap_or_default(), source: args.source.clone() };
+    let place = args.files.first().map_or(Path::new("."), PathBuf::as_path);
+    let root = if place.is_dir() { place } else { place.parent().unwrap_or(place) };
+    let root = if root.as_os_str().is_empty() { Path::new(".") } else { root };
+    // The history of the library decides which entry is the newest, as on its pages.
+    let board = site::Library::beside(board, root, root, "").board;
+    let names = board.model_names();
+    let model = match (&args.model, &names[..]) {
+        (Some(model), _) if names.contains(&model.as_str()) => model,
+        (None, [only]) => *only,
+        (model, _) => {
+            let message = match model {
+                Some(model) => format!("no entry of the model `{}`", printable(model)),
+                None => format!("there are {} models, and a file has the results of one", names.len()),
+            };
+            let names: Vec<String> = names.iter().map(|name| format!("`{}`", printable(name))).collect();
+            return Err(Failure::new(Exit::Usage, message)
+                .hint(format!("`--model` takes one of: {}", names.join(", ")))
+                .into());
+        }
+    };
+    let entries = board.newest_of(model);
+    let results: Vec<HubResult<'_>> =
+        entries.into_iter().filter_map(|entry| HubResult::new(entry, &benchmark)).collect();
+    Ok(serde_yaml::to_string(&results)?)
 }
 
 fn put(output: Option<&Path>, bytes: &[u8]) -> anyhow::Result<()> {

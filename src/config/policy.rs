@@ -5,7 +5,7 @@ use std::path::Path;
 use reqwest::Url;
 
 use super::{Document, Fields, Node, Problems, Source, unknown_hint};
-use crate::model::{Auth, Endpoint, Failure, RunnerTarget, printable};
+use crate::model::{Auth, Digest, Endpoint, Failure, RunnerTarget, printable};
 
 /// The legal keys.
 const KEYS: [&str; 7] = [
@@ -35,6 +35,7 @@ pub struct Policy {
     requires_keyless: bool,
     /// The base URLs at which rollouts may call a model.
     model_base_urls: Option<Vec<Url>>,
+    sha256: Option<Digest>,
 }
 
 impl Policy {
@@ -45,15 +46,21 @@ impl Policy {
 
     /// Reads a policy file; messages call it `shown_as`. A file without keys limits nothing.
     pub fn parse(shown_as: &Path, bytes: Vec<u8>) -> Result<Self, Failure> {
+        let sha256 = Some(Digest::of(&bytes));
         let source = Source::decode(shown_as, bytes)?;
         let document = Document::parse(source.path, source.text)?;
         if document.root.is_null() {
-            return Ok(Self::default());
+            return Ok(Self { sha256, ..Self::default() });
         }
         let mut problems = Problems::default();
         let policy = read(&document.root, &mut problems);
         problems.finish()?;
-        Ok(policy.unwrap_or_default())
+        Ok(Self { sha256, ..policy.unwrap_or_default() })
+    }
+
+    /// The digest of the file; `None` without one.
+    pub fn sha256(&self) -> Option<Digest> {
+        self.sha256
     }
 
     /// Refuses a sender who may not start runs.

@@ -120,6 +120,7 @@ fn run_batch((summary, responses): (&TargetSummary, u64)) -> RunBatch {
         results_repo: summary.results_repo.clone(),
         results_branch: summary.results_branch.clone(),
         run_url: summary.run_url.clone(),
+        policy_sha256: summary.policy_sha256,
         stopped: summary.stopped,
         requests: summary.requests,
         responses,

@@ -232,6 +232,7 @@ fn a_manifest_with_wrong_counts_hides_nothing() {
             stopped: None,
             run_url: None,
             identity: None,
+            policy_sha256: None,
             runner: String::new(),
         };
         world.exchange.publish(&id(), 0, None, Some(&manifest)).unwrap();

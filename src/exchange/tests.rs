@@ -134,6 +134,7 @@ fn manifest(id: &BatchId, batch: Digest, answered: u64) -> ResultsManifest {
         stopped: None,
         run_url: None,
         identity: None,
+        policy_sha256: None,
         runner: "run-evals test".to_owned(),
     }
 }

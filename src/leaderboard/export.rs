@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::Leaderboard;
-use crate::model::{Entry, Ratio};
+use super::{Leaderboard, entry_digest};
+use crate::model::{Entry, Ratio, printable};
 
 const COLUMNS: &str = "skill,skill_version,prompt_commit,dataset_commit,model,alias_target,params,replicates,cases_run,cases_total,\
     calls_ok,calls_attempted,accuracy,accuracy_low,accuracy_high,exact,prose,n_correct,n_incorrect,n_missing,n_hallucinated,\
@@ -20,21 +20,6 @@ impl Leaderboard {
             let _ = write!(out, "{}\r\n", cells.join(","));
         }
         out
-    }
-
-    /// The results by model, in the format of `model-index` in Hugging Face model cards.
-    pub fn to_hugging_face(&self) -> Value {
-        let mut models: Vec<(&str, Vec<Value>)> = Vec::new();
-        for entry in self.entries() {
-            let result = result(entry);
-            match models.iter_mut().find(|(model, _)| *model == entry.model) {
-                Some((_, results)) => results.push(result),
-                None => models.push((&entry.model, vec![result])),
-            }
-        }
-        let index: Vec<Value> =
-            models.into_iter().map(|(name, results)| json!({"name": name, "results": results})).collect();
-        json!({ "model-index": index })
     }
 }
 
@@ -83,40 +68,60 @@ fn quoted(cell: &str) -> String {
     if cell.contains(['"', ',', '\r', '\n']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell }
 }
 
-fn result(entry: &Entry) -> Value {
-    let metric = |kind: &str, name: &str, value: Option<Ratio>| {
-        Some(json!({"type": kind, "name": name, "value": value?.as_f64(), "verified": false}))
-    };
-    let mut accuracy = metric("accuracy", "Field accuracy", entry.accuracy.score);
-    if let (Some(Value::Object(metric)), Some(ends)) = (&mut accuracy, entry.accuracy.interval) {
-        metric.insert("config".to_owned(), json!({"interval_95": ends.map(Ratio::as_f64)}));
+/// The place of results on the Hugging Face Hub.
+#[derive(Debug, Clone)]
+pub struct HubBenchmark {
+    /// The dataset with the benchmark, as `owner/name`. Its tasks are the skills.
+    pub dataset: String,
+    /// Where the results can be looked up.
+    pub source: Option<String>,
+}
+
+/// One result of `.eval_results/*.yaml` in a model repository: <https://huggingface.co/docs/hub/eval-results>.
+#[derive(Debug, Serialize)]
+pub struct HubResult<'e> {
+    dataset: HubDataset<'e>,
+    value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<HubSource<'e>>,
+    notes: String,
+}
+
+#[derive(Debug, Serialize)]
+struct HubDataset<'e> {
+    id: &'e str,
+    task_id: &'e str,
+}
+
+#[derive(Debug, Serialize)]
+struct HubSource<'e> {
+    url: &'e str,
+}
+
+impl<'e> HubResult<'e> {
+    /// The accuracy of an entry; `None` if there was nothing to score.
+    pub fn new(entry: &'e Entry, benchmark: &'e HubBenchmark) -> Option<Self> {
+        let value = entry.accuracy.score?.as_f64();
+        Some(Self {
+            dataset: HubDataset { id: &benchmark.dataset, task_id: entry.skill.as_str() },
+            value,
+            source: benchmark.source.as_deref().map(|url| HubSource { url }),
+            notes: notes(entry),
+        })
     }
-    let metrics: Vec<Value> = [
-        accuracy,
-        metric("exact_accuracy", "Accuracy of exact fields", entry.exact()),
-        metric("prose_accuracy", "Accuracy of prose", entry.prose.and_then(|prose| prose.score)),
-        metric("reproducibility", "Agreement of replicates", entry.reproducibility.score),
-        metric("schema_valid", "Answers that match the schema", entry.schema_valid.rate),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    json!({
-        "task": {"type": "text-generation", "name": entry.skill},
-        "dataset": {
-            "type": entry.skill,
-            "name": format!("{} {}", entry.skill, entry.skill_version),
-            "revision": entry.prompt_commit,
-            "args": {
-                "cases": entry.cases.run,
-                "cases_sha256": entry.cases_sha256,
-                "dataset_commit": entry.dataset_commit,
-                "replicates": entry.replicates,
-                "params": entry.params,
-                "scorer_version": entry.scorer_version,
-                "rules_sha256": entry.rules_sha256,
-            },
-        },
-        "metrics": metrics,
-    })
+}
+
+/// What a reader needs to judge the value. The entry's digest leads to everything else.
+fn notes(entry: &Entry) -> String {
+    let interval = entry.accuracy.interval.map(|[low, high]| format!("95 % interval {low} to {high}"));
+    let parts = [
+        Some("field accuracy".to_owned()),
+        interval,
+        Some(format!("skill {} at {}", printable(&entry.skill_version), entry.prompt_commit.short())),
+        Some(format!("{} of {} cases x {}", entry.cases.run, entry.cases.total, entry.replicates)),
+        Some(printable(&entry.params.text())),
+        Some(format!("run-evals scorer {}", entry.scorer_version)),
+        Some(format!("entry sha256:{}", entry_digest(entry))),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }

@@ -62,6 +62,9 @@ pub struct ResultsManifest {
     /// What the vendor accepted of the job, for a target without a stored key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<AcceptedIdentity>,
+    /// Digest of the runner repository's policy, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_sha256: Option<Digest>,
     /// Program and version of the runner.
     pub runner: String,
 }
@@ -179,6 +182,7 @@ mod tests {
                 stopped: Some(Stop::MaxRequests),
                 run_url: Some(text.clone()),
                 identity: None,
+                policy_sha256: None,
                 runner: text,
             };
             let json = serde_json::to_string(&results).unwrap();

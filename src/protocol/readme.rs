@@ -76,6 +76,7 @@ mod tests {
             stopped: Some(Stop::Deadline),
             run_url: Some(run_url.to_owned()),
             identity: None,
+            policy_sha256: None,
             runner: "run-evals 1.2.3".to_owned(),
         }
     }

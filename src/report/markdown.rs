@@ -109,6 +109,7 @@ mod tests {
             results_repo: "o/r".to_owned(),
             results_branch: "eval-results/b1".to_owned(),
             run_url: None,
+            policy_sha256: None,
             requests: 1234,
             totals: Totals { answered: 1232, failed: 2, cost_usd: Some(1.5), ..Totals::default() },
             models: std::collections::BTreeMap::new(),

@@ -146,6 +146,8 @@ struct AttestedBatch {
     results_branch: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     run_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    policy_sha256: Option<Digest>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     grader_batches: Vec<BatchId>,
 }
@@ -164,6 +166,7 @@ impl ResultsPredicate {
             results_repo: target.results_repo.clone(),
             results_branch: target.results_branch.clone(),
             run_url: target.run_url.clone(),
+            policy_sha256: target.policy_sha256,
             grader_batches: target.graders.iter().flat_map(|used| used.batches.clone()).collect(),
         });
         let suite = SuiteFile { name: summary.suite.clone(), sha256: suite_sha256 };

@@ -68,6 +68,9 @@ pub struct TargetSummary {
     /// The workflow run that answered, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_url: Option<String>,
+    /// The digest of the runner repository's policy, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy_sha256: Option<Digest>,
     /// The number of requests.
     pub requests: u64,
     /// Their totals.

@@ -129,6 +129,7 @@ impl Shard {
         let mut results = results_manifest(&self.batch.manifest, self.batch_sha256, report);
         self.target.name.clone_into(&mut results.target);
         results.identity = providers::accepted_identity(&self.target);
+        results.policy_sha256 = self.options.policy.sha256();
         results
     }
 
@@ -179,6 +180,7 @@ pub(super) fn results_manifest(
         stopped: report.stopped,
         run_url: None,
         identity: None,
+        policy_sha256: None,
         runner: PROGRAM.to_owned(),
     }
 }

@@ -73,7 +73,7 @@ impl Refusal {
             Self::ReadOnly => "this token is read-only".to_owned(),
             Self::Method(legal) => format!("this path accepts {legal}"),
             Self::Busy(Current { skill, started_at }) => {
-                format!("busy: evaluating `{skill}` since {started_at}")
+                format!("busy: evaluating `{skill}` since {started_at:.0}")
             }
             Self::Ended(state) => format!("the job has ended: it is {state}"),
             Self::TooSlow => "the body did not arrive in time".to_owned(),

@@ -1,6 +1,6 @@
 //! The entries in the order that the pages need.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use jiff::Timestamp;
 
@@ -25,7 +25,9 @@ pub struct Board {
     pub(super) models: Vec<ModelPart>,
     pub(super) standings: Vec<Standing>,
     /// Statements about entries, by digest.
-    pub(super) statements: HashMap<Digest, Vec<u8>>,
+    pub(super) statements: HashMap<Digest, Statement>,
+    /// The library's repository on github.com, which lists signatures by the digests of entries.
+    pub(super) repo: Option<String>,
     /// The pairs of models that can be compared, lower index first.
     pub(super) compared: HashMap<[usize; 2], Compared>,
     /// The rows of a skill and a model, newest first.
@@ -48,7 +50,15 @@ pub(super) struct Row {
     /// Whether the skill has a newer commit, or newer rules, with entries of other models.
     pub(super) is_outdated: bool,
     pub(super) details: Option<EntryDetails>,
-    pub(super) has_statement: bool,
+    /// Whether the statement about the entry in the library cannot have a signature; `None` without a statement.
+    pub(super) is_unsigned: Option<bool>,
+}
+
+/// A statement about an entry.
+#[derive(Debug)]
+pub(super) struct Statement {
+    pub(super) bytes: Vec<u8>,
+    pub(super) is_unsigned: bool,
 }
 
 /// A skill.
@@ -83,7 +93,7 @@ pub(super) enum Cell<'b> {
 pub(super) struct EntryExtras {
     pub(super) times: HashMap<String, Timestamp>,
     pub(super) details: HashMap<Digest, EntryDetails>,
-    pub(super) statements: HashMap<Digest, Vec<u8>>,
+    pub(super) statements: HashMap<Digest, Statement>,
 }
 
 impl Board {
@@ -92,13 +102,13 @@ impl Board {
         let skill_names: BTreeMap<&str, usize> = {
             let entries = file.entries().iter().map(|entry| entry.skill.as_str());
             let names = entries.chain(file.absent().iter().map(|absent| absent.skill.as_str()));
-            let unique: std::collections::BTreeSet<&str> = names.collect();
+            let unique: BTreeSet<&str> = names.collect();
             unique.into_iter().enumerate().map(|(place, name)| (name, place)).collect()
         };
         let model_keys: BTreeMap<(String, Option<String>), usize> = {
             let entries = file.entries().iter().map(|entry| key(&entry.model, entry.alias_target.as_ref()));
             let keys = entries.chain(file.absent().iter().map(|absent| key(&absent.model, None)));
-            let unique: std::collections::BTreeSet<_> = keys.collect();
+            let unique: BTreeSet<_> = keys.collect();
             unique.into_iter().enumerate().map(|(place, key)| (key, place)).collect()
         };
         let mut rows: Vec<Row> = file
@@ -111,7 +121,7 @@ impl Board {
                     model: model_keys[&key(&entry.model, entry.alias_target.as_ref())],
                     time: beside.times.get(entry.prompt_commit.as_str()).copied(),
                     details: beside.details.remove(&digest),
-                    has_statement: beside.statements.contains_key(&digest),
+                    is_unsigned: beside.statements.get(&digest).map(|statement| statement.is_unsigned),
                     entry: entry.clone(),
                     digest,
                     is_latest: false,
@@ -152,7 +162,7 @@ impl Board {
         }
         for skill in &mut skills {
             let latest = skill.rows.iter().map(|row| &rows[*row]).filter(|row| row.is_latest);
-            let names: std::collections::BTreeSet<&String> =
+            let names: BTreeSet<&String> =
                 latest.flat_map(|row| row.entry.per_case.iter().map(|case| &case.case)).collect();
             skill.cases = names
                 .into_iter()
@@ -177,6 +187,7 @@ impl Board {
             skills,
             standings: Vec::new(),
             statements: beside.statements,
+            repo: None,
             compared: HashMap::new(),
             of,
             absent: HashSet::new(),
@@ -193,6 +204,12 @@ impl Board {
         board.file = file;
         board.rank();
         board
+    }
+
+    /// The same, with links to the signatures that this repository on github.com lists.
+    #[must_use]
+    pub fn signed_in(self, repo: Option<String>) -> Self {
+        Self { repo, ..self }
     }
 
     /// Sorts the models by rank.
@@ -229,6 +246,21 @@ impl Board {
     /// The entries of a skill and a model, newest first.
     pub(super) fn entries(&self, skill: usize, model: usize) -> impl Iterator<Item = &Row> {
         self.of.get(&(skill, model)).map_or(&[][..], Vec::as_slice).iter().map(|row| &self.rows[*row])
+    }
+
+    /// The models by their names in the files, sorted.
+    pub fn model_names(&self) -> Vec<&str> {
+        let names: BTreeSet<&str> = self.rows.iter().map(|row| row.entry.model.as_str()).collect();
+        names.into_iter().collect()
+    }
+
+    /// The newest entry of each skill for a model, whatever the target of its alias.
+    pub fn newest_of(&self, model: &str) -> Vec<&Entry> {
+        let mut newest: BTreeMap<usize, &Entry> = BTreeMap::new();
+        for row in self.rows.iter().filter(|row| row.entry.model == model) {
+            newest.entry(row.skill).or_insert(&row.entry);
+        }
+        newest.into_values().collect()
     }
 
     /// The newest entry of a skill and a model.

@@ -9,9 +9,9 @@ const MOST_LINES: usize = 6;
 const MOST_STEPS: usize = 30;
 const MOST_POINTS: usize = 2 * MOST_STEPS;
 
-/// One line: a model's entries, oldest first. Entries scored by other rules are a separate line.
+/// A model's entries, oldest first. Only entries of the same rules and scorer are joined.
 pub(super) struct Line<'r> {
-    pub(super) model: String,
+    pub(super) model: &'r str,
     pub(super) points: Vec<Point<'r>>,
 }
 
@@ -20,6 +20,8 @@ pub(super) struct Point<'r> {
     place: usize,
     pub(super) row: &'r Row,
     pub(super) share: Share,
+    /// Whether it was scored by other rules, or another scorer, than the newest entry of the model.
+    pub(super) is_earlier: bool,
     pub(super) x: Px,
     pub(super) y: Px,
     /// The position of its interval: intervals at the same commit are side by side.
@@ -41,7 +43,7 @@ pub(super) struct OverTime<'r> {
 
 impl<'r> OverTime<'r> {
     /// The chart for the entries of one skill, newest first.
-    pub(super) fn of(board: &Board, rows: &[&'r Row]) -> Self {
+    pub(super) fn of(board: &'r Board, rows: &[&'r Row]) -> Self {
         let mut steps: Vec<&Row> = Vec::new();
         for row in rows {
             if steps.last().is_none_or(|last| last.entry.prompt_commit != row.entry.prompt_commit) {
@@ -51,30 +53,20 @@ impl<'r> OverTime<'r> {
         let commits = steps.len();
         steps.truncate(MOST_STEPS);
         steps.reverse();
-        // By model and scoring, newest first.
+        // The newest entry of each model.
         let mut models: Vec<&Row> = Vec::new();
         for row in rows {
-            if models
-                .iter()
-                .all(|known| (known.model, known.entry.scoring()) != (row.model, row.entry.scoring()))
-            {
+            if models.iter().all(|known| known.model != row.model) {
                 models.push(row);
             }
         }
-        let newest = models.clone();
-        let is_earlier = |row: &Row| {
-            let first = newest.iter().find(|known| known.model == row.model);
-            first.is_some_and(|first| first.entry.scoring() != row.entry.scoring())
-        };
-        models.sort_by_key(|row| (is_earlier(row), std::cmp::Reverse(row.accuracy()), row.model));
+        models.sort_by_key(|row| (std::cmp::Reverse(row.accuracy()), row.model));
         let all = models.len();
         models.truncate(MOST_LINES);
-        let values: Vec<(String, Vec<_>)> = models
+        let values: Vec<(&Row, Vec<_>)> = models
             .iter()
-            .map(|line| {
-                let is_of =
-                    |row: &&&Row| (row.model, row.entry.scoring()) == (line.model, line.entry.scoring());
-                let entries = rows.iter().rev().filter(is_of);
+            .map(|newest| {
+                let entries = rows.iter().rev().filter(|row| row.model == newest.model);
                 let placed = entries.filter_map(|row| {
                     let place =
                         steps.iter().position(|step| step.entry.prompt_commit == row.entry.prompt_commit)?;
@@ -83,8 +75,7 @@ impl<'r> OverTime<'r> {
                 let mut points: Vec<_> = placed.collect();
                 // One commit may have many entries of a model, by settings and replicates.
                 points.drain(..points.len().saturating_sub(MOST_POINTS));
-                let earlier = if is_earlier(line) { " (earlier scoring)" } else { "" };
-                (format!("{}{earlier}", board.models[line.model].name), points)
+                (*newest, points)
             })
             .collect();
         let lows = values.iter().flat_map(|(_, points)| points).map(|(_, _, share)| share.low_high()[0]);
@@ -93,16 +84,18 @@ impl<'r> OverTime<'r> {
         let x = Scale { from: [-0.5, number(steps.len().max(1)) - 0.5], to: ACROSS };
         let apart = ((x.at(1.0).0 - x.at(0.0).0) / 10.0).min(3.0);
         let middle = number(values.len().saturating_sub(1)) / 2.0;
-        let lines = values.into_iter().enumerate().map(|(line, (model, points))| {
+        let lines = values.into_iter().enumerate().map(|(line, (newest, points))| {
             let point = |(place, row, share): (usize, &'r Row, Share)| Point {
                 place,
                 row,
                 share,
+                is_earlier: row.entry.scoring() != newest.entry.scoring(),
                 x: x.at(number(place)),
                 y: y.at(share.value.as_f64()),
                 aside: x.at(number(place)).plus((number(line) - middle) * apart),
                 interval: share.ends().map(|ends| ends.map(|end| y.at(end))),
             };
+            let model = board.models[newest.model].name.as_str();
             Line { model, points: points.into_iter().map(point).collect() }
         });
         // The newest commit always has a label.
@@ -128,37 +121,61 @@ impl<'r> OverTime<'r> {
 
     /// The names of the lines.
     pub(super) fn names(&self) -> Vec<&str> {
-        self.lines.iter().map(|line| line.model.as_str()).collect()
+        self.lines.iter().map(|line| line.model).collect()
+    }
+
+    /// Whether some entries were scored by earlier rules.
+    pub(super) fn has_earlier(&self) -> bool {
+        self.lines.iter().flat_map(|line| &line.points).any(|point| point.is_earlier)
     }
 
     /// What is left out of the chart.
     pub(super) fn left_out(&self) -> Option<String> {
         let [models, commits] = self.left_out;
         let parts = [
-            (models > 0).then(|| counted(models, "line", "lines")),
+            (models > 0).then(|| counted(models, "model", "models")),
             (commits > 0).then(|| counted(commits, "older commit", "older commits")),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(", "))
     }
 
-    /// The first and the last value of each line, as text.
+    /// The first and the last value of each line by the newest rules, as text.
     pub(super) fn told(&self) -> String {
         let lines = self.lines.iter().filter_map(|line| {
             let at = |point: &Point<'_>| {
                 format!("{} at {}", point.share.value, point.row.entry.prompt_commit.short())
             };
-            Some(format!("{}: {}, {}", line.model, at(line.points.first()?), at(line.points.last()?)))
+            let mut points = line.points.iter().filter(|point| !point.is_earlier);
+            let first = points.next()?;
+            Some(format!("{}: {}, {}", line.model, at(first), at(points.next_back().unwrap_or(first))))
         });
         lines.collect::<Vec<_>>().join("; ")
     }
 }
 
 impl Line<'_> {
+    /// The points to join: of the same rules and scorer.
+    pub(super) fn segments(&self) -> Vec<Vec<&Point<'_>>> {
+        let mut segments: Vec<Vec<&Point<'_>>> = Vec::new();
+        for point in &self.points {
+            let scoring = point.row.entry.scoring();
+            match segments.iter_mut().find(|segment| segment[0].row.entry.scoring() == scoring) {
+                Some(segment) => segment.push(point),
+                None => segments.push(vec![point]),
+            }
+        }
+        segments
+    }
+
     /// The values at a commit.
     pub(super) fn at(&self, place: usize) -> String {
         let points = self.points.iter().filter(|point| point.place == place);
-        let values: Vec<String> = points.map(|point| point.share.told()).collect();
+        let values: Vec<String> = points
+            .map(|point| {
+                format!("{}{}", point.share.told(), if point.is_earlier { " (earlier scoring)" } else { "" })
+            })
+            .collect();
         if values.is_empty() { "–".to_owned() } else { values.join(", ") }
     }
 }

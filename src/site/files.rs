@@ -84,8 +84,9 @@ impl Board {
             let badge = Badge::new(&model.name, value, standing.mean.map(|(mean, _)| mean));
             files.push(self.badge(&model.path, &badge));
         }
-        for (digest, bytes) in &self.statements {
-            files.push(StaticFile::new(format!("attestations/{digest}.intoto.json"), bytes.clone()));
+        for (digest, statement) in &self.statements {
+            let path = format!("attestations/{digest}.intoto.json");
+            files.push(StaticFile::new(path, statement.bytes.clone()));
         }
         files
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::board::{Board, EntryExtras};
+use super::board::{Board, EntryExtras, Statement};
 use crate::git::commit_times;
 use crate::leaderboard::{Entry, Leaderboard, details_path, entry_digest, read_details};
 use crate::model::{Digest, Failure};
@@ -57,8 +57,8 @@ impl Library {
             let digest = entry_digest(entry);
             match statement(&digest, root) {
                 Ok(None) => {}
-                Ok(Some(bytes)) => {
-                    beside.statements.insert(digest, bytes);
+                Ok(Some(statement)) => {
+                    beside.statements.insert(digest, statement);
                 }
                 Err(failure) => warnings.push(failure.to_string()),
             }
@@ -75,7 +75,7 @@ impl Library {
 }
 
 /// The statement about an entry. It is published as it is, so that it must not be anything else.
-fn statement(digest: &Digest, root: &Path) -> Result<Option<Vec<u8>>, Failure> {
+fn statement(digest: &Digest, root: &Path) -> Result<Option<Statement>, Failure> {
     let path = Path::new(STATEMENTS).join(format!("{digest}.intoto.json"));
     let Some(bytes) = read(root, &path)? else { return Ok(None) };
     let statement: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -85,7 +85,9 @@ fn statement(digest: &Digest, root: &Path) -> Result<Option<Vec<u8>>, Failure> {
         let shown = root.join(path);
         return Err(Failure::config(format!("`{}` is not a statement about its entry", shown.display())));
     }
-    Ok(Some(bytes))
+    // Only what says that a workflow run made it can have a signature.
+    let is_unsigned = statement["predicate"]["origin"]["unsigned"] != false;
+    Ok(Some(Statement { bytes, is_unsigned }))
 }
 
 fn details(entry: &Entry, root: &Path) -> Result<Option<crate::model::EntryDetails>, Failure> {

@@ -221,7 +221,10 @@ fn row(known: &BenchmarkView) -> Row {
                 when(!lines.is_empty(), &format!("{} to take over", counted(all, "commit", "commits"))),
             ),
             text("commits", lines.join("\n")),
-            text("history-title", when(!history.is_empty(), &counted(history.len(), "sync", "syncs"))),
+            text(
+                "history-title",
+                when(!history.is_empty(), &format!("History: {}", counted(history.len(), "sync", "syncs"))),
+            ),
             text("history", history.iter().rev().map(entry).collect::<Vec<_>>().join("\n")),
             text("why", when(shown.is_some(), if open.is_some() { "Not synced:" } else { "Not checked:" })),
             text("reason", shown.map_or("", |failure| &failure.reason)),
@@ -283,9 +286,21 @@ fn detail(status: &Status) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
 }
 
-/// The URL of a repository, if a browser can open it.
-fn web(url: &str) -> Option<&str> {
-    (url.starts_with("https://") || url.starts_with("http://")).then_some(url)
+/// The page of a repository, if a browser can open it. An SSH address of user `git` is a host that also has pages.
+fn web(url: &str) -> Option<String> {
+    if url.starts_with("https://") || url.starts_with("http://") {
+        return Some(url.to_owned());
+    }
+    let (host, path) = match url.strip_prefix("ssh://") {
+        Some(rest) => rest.split_once('/')?,
+        None => url.split_once(':')?,
+    };
+    let host = host.strip_prefix("git@")?;
+    let is_plain = |text: &str, more: &str| {
+        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    let path = path.trim_start_matches('/').trim_end_matches(".git");
+    (is_plain(host, ".-") && is_plain(path, "._-/")).then(|| format!("https://{host}/{path}"))
 }
 
 fn counted_commits(count: u64) -> String {

@@ -269,7 +269,11 @@ fn row(desk: &Desk, job: &Job) -> Row {
     let remaining = known.as_ref().filter(|_| job.state.is_open() && !job.cancel_requested);
     let left = remaining.and_then(JobProgress::remaining);
     let left = left.map(|left| format!("about {} left", length(left.as_secs().cast_signed())));
+    // The time of an interruption is unknown.
+    let is_unknown = matches!(job.state, JobState::Interrupted { .. }) && job.finished_at.is_none();
     let until = job.finished_at.unwrap_or_else(Timestamp::now);
+    let took =
+        if is_unknown { String::new() } else { length(until.as_second() - job.started_at.as_second()) };
     let brief = truncate(reason.lines().next().unwrap_or_default(), 200);
     let mut texts = vec![
         text("job", job.job_id.as_str()),
@@ -280,7 +284,7 @@ fn row(desk: &Desk, job: &Job) -> Row {
                 left.map_or(calls.clone(), |left| format!("{calls}, {left}"))
             }),
         ),
-        text("took", length(until.as_second() - job.started_at.as_second())),
+        text("took", took),
         text(
             "commit",
             job.prompt_commit().map_or("not known yet".to_owned(), |commit| commit.as_str().to_owned()),

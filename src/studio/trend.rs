@@ -68,9 +68,12 @@ impl<'r> Trend<'r> {
         let every = steps.len().div_ceil(8).max(1);
         let labeled =
             steps.iter().enumerate().filter(|(place, _)| (steps.len() - 1 - place).is_multiple_of(every));
+        let day = |run: &Run| run.at.map(|at| at.strftime("%-d %b").to_string());
+        // Runs of one day are told apart by their time.
+        let format = if day(steps[0]) == day(steps[steps.len() - 1]) { "%H:%M" } else { "%-d %b" };
         let label = |(place, run): (usize, &&Run)| Tick {
             at: x.at(number(place)),
-            label: run.at.map_or("–".to_owned(), |at| at.strftime("%-d %b").to_string()),
+            label: run.at.map_or("–".to_owned(), |at| at.strftime(format).to_string()),
             anchor: "middle",
         };
         let labels = labeled.map(label).collect();

@@ -1,6 +1,5 @@
 //! The unmodified `gh` against the simulated GitHub, as a GitHub Enterprise Server: a third-party client accepts it.
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
 use serde_json::Value;

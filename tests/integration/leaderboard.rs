@@ -203,10 +203,56 @@ fn entries_are_exported() {
     let csv = workspace.run(&["leaderboard", "export", "--format", "csv", "l.json"]).expect(0).stdout;
     assert_eq!(csv.lines().count(), 3);
     assert!(csv.lines().all(|line| line.starts_with("skill,") || line.contains(",\"'=a,b\",")), "{csv}");
-    let hf = workspace.run(&["leaderboard", "export", "--format", "hf", "l.json"]).expect(0).stdout;
-    let hf: Value = serde_json::from_str(&hf).unwrap();
-    assert_eq!(hf["model-index"][0]["name"], "=a,b");
-    assert_eq!(hf["model-index"][0]["results"][1]["metrics"][0]["value"], 0.6);
+}
+
+/// The keys and rules of <https://huggingface.co/docs/hub/eval-results>: a list of results, each with a dataset, a task and a value.
+#[test]
+fn results_are_exported_for_a_model_repository_on_the_hugging_face_hub() {
+    let workspace = Workspace::new();
+    let mut earlier = entry("birch", "m/quill", 3);
+    earlier["skill_version"] = json!("0.9.0");
+    earlier["prompt_commit"] = json!("e".repeat(40));
+    let nothing = {
+        let mut entry = entry("cedar", "m/quill", 0);
+        entry["accuracy"]["score"] = Value::Null;
+        entry["accuracy"]["interval"] = Value::Null;
+        entry["accuracy"]["n_incorrect"] = json!(0);
+        entry
+    };
+    put(
+        &workspace,
+        "l.json",
+        &[entry("alder", "m/quill", 5), entry("birch", "m/quill", 6), earlier, nothing],
+    );
+    put(&workspace, "m.json", &[entry("alder", "m/reed", 7)]);
+    let hf = ["leaderboard", "export", "--format", "hf"];
+    let export = |more: &[&str]| workspace.run(&[&hf[..], more].concat());
+    let all = ["--benchmark", "acme/skills", "--source", "https://acme.example/skills", "l.json"];
+    let text = export(&all).expect(0).stdout;
+    let results: Value = serde_yaml::from_str(&text).unwrap();
+    let results = results.as_array().unwrap();
+    // The newest entry of each skill; nothing without a value.
+    let values: Vec<(&str, f64)> = results
+        .iter()
+        .map(|result| (result["dataset"]["task_id"].as_str().unwrap(), result["value"].as_f64().unwrap()))
+        .collect();
+    assert_eq!(values, [("alder", 0.5), ("birch", 0.6)], "{text}");
+    for result in results {
+        let keys: Vec<&String> = result.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["dataset", "value", "source", "notes"], "{text}");
+        assert_eq!(result["dataset"]["id"], "acme/skills");
+        assert_eq!(result["source"], json!({"url": "https://acme.example/skills"}));
+        assert!(result["notes"].as_str().unwrap().contains("entry sha256:"), "{text}");
+    }
+    let of = ["--benchmark", "acme/skills", "l.json", "m.json", "--model"];
+    let text = export(&[&of[..], &["m/reed"]].concat()).expect(0).stdout;
+    let result: Value = serde_yaml::from_str(&text).unwrap();
+    assert_eq!((&result[0]["value"], result[0].get("source")), (&json!(0.7), None), "{text}");
+    let told = export(&of[..4]).expect(2).stderr;
+    assert!(told.contains("`--model` takes one of: `m/quill`, `m/reed`"), "{told}");
+    let told = export(&[&of[..], &["m/quil"]].concat()).expect(2).stderr;
+    assert!(told.contains("no entry of the model `m/quil`"), "{told}");
+    assert!(export(&["l.json"]).expect(2).stderr.contains("--benchmark"));
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn arguments() -> Vec<String> {
     let script = steps.iter().find_map(|step| step["run"].as_str()).unwrap().replace("\\\n", " ");
     let mut words = script.split_whitespace().map(str::to_owned);
     words.find(|word| word.starts_with("ghcr.io/agentv/run-evals:")).expect("the image");
-    words.collect()
+    words.map(|word| word.replace("\"$GITHUB_REPOSITORY\"", LIBRARY)).collect()
 }
 
 #[test]
@@ -44,6 +44,9 @@ fn the_union_and_the_pages_are_written_after_a_merge() {
     let csv = std::fs::read_to_string(site.join("leaderboard.csv")).unwrap();
     let export = ["leaderboard", "export", "--format", "csv", "checkout/leaderboard"];
     assert_eq!(csv, stage.workspace.run(&export).expect(0).stdout, "the download equals the export");
+    let skill = std::fs::read_to_string(site.join("skills/grant-letter-extraction/index.html")).unwrap();
+    let signatures = format!("https://api.github.com/repos/{LIBRARY}/attestations/sha256:");
+    assert_eq!(skill.matches(&signatures).count(), 3, "each entry links by its digest");
     for page in ["index.html", "skills/grant-letter-extraction/index.html", "method/index.html"] {
         assert!(site.join(page).is_file(), "{page}");
     }

@@ -373,6 +373,8 @@ fn only_statements_of_the_library_are_published() {
         prepare(&workspace);
         let told = workspace.run(&["leaderboard", "site", "library", "-o", "_site"]).expect(0).stderr;
         let is_there = workspace.path(&format!("_site/attestations/{name}")).exists();
+        let page = workspace.read("_site/skills/alpha/index.html");
+        assert_eq!(page.contains(", <b>unsigned</b>"), is_there, "{page}");
         (is_there, told.replace(&digest.to_string(), "DIGEST"))
     };
     let statement =

@@ -61,7 +61,7 @@ Examples:
 pub(super) const LEADERBOARD_EXPORT: &str = "\
 Examples:
   run-evals leaderboard export leaderboard.json --format csv
-  run-evals leaderboard export leaderboard.json --format hf -o model-index.yaml";
+  run-evals leaderboard export leaderboard --format hf --benchmark acme/skills --model acme/quill > skills.yaml";
 
 pub(super) const LEADERBOARD_SITE: &str = "\
 Examples:

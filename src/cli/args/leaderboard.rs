@@ -37,9 +37,18 @@ pub struct ExportArgs {
     /// Leaderboard files, or directories of them
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,
-    /// Comma-separated values, or the `model-index` of Hugging Face model cards
+    /// The format
     #[arg(long, value_enum)]
     pub format: ExportFormat,
+    /// With `hf`: the dataset of the benchmark on the Hugging Face Hub; its tasks are the skills
+    #[arg(long, value_name = "OWNER/NAME", required_if_eq("format", "hf"))]
+    pub benchmark: Option<String>,
+    /// With `hf`: the model whose results are written, if the files have several
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
+    /// With `hf`: a page where the results can be looked up
+    #[arg(long, value_name = "URL")]
+    pub source: Option<String>,
     /// Write to this file [default: stdout]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -55,6 +64,9 @@ pub struct SiteArgs {
     /// The directory of the site: new, empty, or with an earlier site
     #[arg(short, long, value_name = "DIR")]
     pub output: PathBuf,
+    /// The library on github.com: entries link to the signatures that it lists for their digests
+    #[arg(long, value_name = "OWNER/NAME")]
+    pub repo: Option<String>,
     /// The title of the site
     #[arg(long, value_name = "TEXT", default_value = "Leaderboard")]
     pub title: String,
@@ -65,7 +77,7 @@ pub struct SiteArgs {
 pub enum ExportFormat {
     /// One line per entry
     Csv,
-    /// Hugging Face's evaluation results
+    /// The newest result of each skill, as `.eval_results/*.yaml` of a model repository on the Hugging Face Hub
     Hf,
 }
 

@@ -49,6 +49,9 @@ pub struct RunBatch {
     /// The workflow run that answered, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_url: Option<String>,
+    /// The digest of the runner repository's policy, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy_sha256: Option<Digest>,
     /// Why it ended early, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Stop>,

@@ -54,7 +54,7 @@ pub async fn finish(
     let files = previous_rows::gather(host, &runs, None, dir, notify).await?;
 
     let (store, digest, run_url) = (Arc::clone(&exchange), host.inputs.batch_sha256, host.run_url());
-    let batch_dir = dir.join("unpacked");
+    let (batch_dir, policy_sha256) = (dir.join("unpacked"), config.policy.sha256());
     let manifest = blocking(move || {
         let (batch, _) = store.unpack_batch(&id, Some(digest), &batch_dir)?;
         store.claim_journal(&id, digest)?;
@@ -67,7 +67,8 @@ pub async fn finish(
             tracing::warn!("{warning}");
         }
         let further = files.values().map(std::path::PathBuf::as_path);
-        let manifest = survey(&store, &batch, digest, further, run_url)?;
+        let mut manifest = survey(&store, &batch, digest, further, run_url)?;
+        manifest.policy_sha256 = policy_sha256;
         let rows: Vec<(u32, &Path)> = files.iter().map(|(shard, rows)| (*shard, rows.as_path())).collect();
         let publication = Publication { rows: &rows, manifest: Some(&manifest), claim: true };
         match store.publish_whole_to(&remote, &id, &publication, PATIENCE) {

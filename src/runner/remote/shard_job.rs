@@ -118,9 +118,9 @@ pub async fn run_shard_job(
     };
     let kept = last_checkpoint(host, &exchange, &shard, &run, &mut checkpoints, stop.clone()).await;
     if kept == SavedRows::Branch && shard.manifest().shards > 1 && !*stop.borrow() {
-        let target = shard.results(&run).target;
+        let own = shard.results(&run);
         tokio::select! {
-            () = write_manifest(host, &exchange, shard.manifest(), target, notify) => {}
+            () = write_manifest(host, &exchange, shard.manifest(), own, notify) => {}
             () = soon_after_a_signal(stop) => {}
         }
     }
@@ -302,7 +302,7 @@ async fn write_manifest(
     host: &Host,
     exchange: &Arc<LocalExchange>,
     batch: &BatchManifest,
-    target: String,
+    own: ResultsManifest,
     notify: &Notify,
 ) {
     let (exchange, remote, batch) = (Arc::clone(exchange), host.own_remote(), batch.clone());
@@ -314,7 +314,9 @@ async fn write_manifest(
             return Ok(());
         }
         let mut manifest = survey(&exchange, &batch, digest, std::iter::empty(), run_url)?;
-        manifest.target = target;
+        manifest.target = own.target;
+        manifest.identity = own.identity;
+        manifest.policy_sha256 = own.policy_sha256;
         if manifest.totals.not_run == 0 {
             exchange.publish_to(&remote, id, 0, None, Some(&manifest), LAST_PATIENCE)?;
         }

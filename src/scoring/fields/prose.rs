@@ -28,6 +28,11 @@ const STOP_WORDS: [&str; 60] = [
     "can", "could", "must", "also", "any",
 ];
 const NEGATIONS: [&str; 8] = ["not", "no", "never", "without", "none", "neither", "nor", "cannot"];
+/// `no more than` and `not exceed` are bounds: `at most` says the same without a negation.
+const BOUNDS: [&str; 11] = [
+    "more", "less", "fewer", "longer", "later", "earlier", "larger", "smaller", "higher", "lower", "greater",
+];
+const EXCEED: &str = "exceed";
 const OPPOSITES: [&str; 4] = ["un", "non", "dis", "in"];
 const SPELLED: [(&str, &str); 11] = [
     ("two", "2"),
@@ -84,6 +89,8 @@ pub(super) fn compare(expected: &str, found: &str, least: f64, input: &HashSet<S
     let keeps_sense = is_long
         || (wanted.names.iter().all(|name| got.knows(name))
             && wanted.negations == got.negations
+            && wanted.bounds.is_disjoint(&got.unbounded)
+            && got.bounds.is_disjoint(&wanted.unbounded)
             && !wanted.contradicts(&got)
             && !got.contradicts(&wanted));
     let is_right = overlap.as_f64() >= least && keeps_facts && is_grounded && keeps_sense;
@@ -103,7 +110,11 @@ struct Reading {
     names: BTreeSet<String>,
     /// Every word, and the digits of numbers.
     all: HashSet<String>,
+    /// Negations that are not part of a bound.
     negations: usize,
+    /// The words of bounds, and the same words without a negation.
+    bounds: BTreeSet<&'static str>,
+    unbounded: BTreeSet<&'static str>,
     /// Whether a name is more than the first word of a short text.
     is_named: bool,
 }
@@ -128,6 +139,17 @@ impl Reading {
                 read.is_named |= !token.starts_sentence || next_is_capital;
             }
             read.negations += usize::from(NEGATIONS.contains(&word));
+            if let Some(bound) = bound(&tokens, place) {
+                // `not exceed`, `not to exceed`, `not be exceeded`.
+                let before = tokens[..place].iter().rev().map(|token| token.text.as_str());
+                let before = before.skip_while(|word| ["to", "be"].contains(word)).next();
+                if before.is_some_and(|word| NEGATIONS.contains(&word)) {
+                    read.negations -= 1;
+                    read.bounds.insert(bound);
+                } else {
+                    read.unbounded.insert(bound);
+                }
+            }
             if let Some((_, number)) = SPELLED.iter().find(|(spelled, _)| *spelled == word) {
                 read.all.insert((*number).to_owned());
             }
@@ -212,6 +234,16 @@ fn tokens(text: &str) -> Vec<Token> {
         }
     }
     tokens
+}
+
+/// The word of a comparison with a number, such as `more than`.
+fn bound(tokens: &[Token], place: usize) -> Option<&'static str> {
+    let word = tokens.get(place)?.text.as_str();
+    if word.starts_with(EXCEED) {
+        return Some(EXCEED);
+    }
+    let is_compared = tokens.get(place + 1).is_some_and(|next| next.text == "than");
+    BOUNDS.into_iter().find(|bound| is_compared && *bound == word)
 }
 
 /// A word in lower case; a number in canonical form: `1,234.50` is `1234.5`, `007` is `7`, `3rd` is `3`.
@@ -313,6 +345,31 @@ mod tests {
         assert!(!is_right(EXPECTED, "The coffee machine is food and drink, which is never paid.", ""));
         assert!(!is_right(EXPECTED, &format!("{EXPECTED} It cost 9 more."), ""));
         assert!(is_right(EXPECTED, &format!("{EXPECTED} It cost 9 more."), "Invoice 9"));
+    }
+
+    #[test]
+    fn bounds_are_not_negations() {
+        let expected = "The total may not exceed 25 percent of the award without prior approval.";
+        for found in [
+            "Without prior approval, the total may be at most 25 percent of the award.",
+            "The total may be no more than 25 percent of the award without prior approval.",
+            "Without prior approval, the total is not to exceed 25 percent of the award.",
+        ] {
+            assert!(is_right(expected, found, ""), "{found}");
+            assert!(is_right(found, expected, ""), "{found}");
+        }
+        for wrong in [
+            "The total may exceed 25 percent of the award without prior approval.",
+            "The total may not exceed 25 percent of the award with prior approval.",
+        ] {
+            assert!(!is_right(expected, wrong, ""), "{wrong}");
+            assert!(!is_right(wrong, expected, ""), "{wrong}");
+        }
+        let expected = "The report must be sent no later than the first of June.";
+        assert!(is_right(expected, "The report must be sent by the first of June.", ""));
+        assert!(!is_right(expected, "The report must be sent later than the first of June.", ""));
+        // No bound: nothing follows that is compared.
+        assert!(!is_right("The plan is no longer required here.", "The plan is required here.", ""));
     }
 
     #[test]

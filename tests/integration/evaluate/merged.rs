@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::stage::{LIBRARY, Stage, git};
 use crate::support::{Output, Workspace};
 
-const SKILLS: [&str; 6] = [
+pub(crate) const SKILLS: [&str; 6] = [
     "budget-lines",
     "call-checklist",
     "expense-check",
@@ -19,7 +19,7 @@ const SKILLS: [&str; 6] = [
 ];
 
 /// A library of six skills with a file for each.
-fn split_library() -> (Stage, crate::support::MockLlm) {
+pub(crate) fn split_library() -> (Stage, crate::support::MockLlm) {
     let stage = Stage::new();
     stage.push(|dir| {
         std::fs::write(dir.join(".evaluator/config.yaml"), "leaderboard: split\ncase_details: true\n")
@@ -92,24 +92,32 @@ fn six_skills_evaluated_without_merging_merge_in_any_order() {
         assert!(changed.lines().all(own), "{changed}");
     }
 
-    // One after the other, each merged before the next begins.
+    let orders = merge_in_any_order(&stage, &base);
+    println!("50 rounds of 6 merges, {orders} orders, 0 conflicts, {} calls", llm.counter("ok"));
+}
+
+/// Merges the open pull requests of the six skills 50 times: every result equals that of evaluations one after the other, each
+/// merged before the next begins. Returns the number of different orders.
+pub(crate) fn merge_in_any_order(stage: &Stage, base: &str) -> usize {
     let (sequential, _llm) = split_library();
     assert_eq!(sequential.commit("main"), base, "the same library");
     for skill in SKILLS {
-        evaluate(&sequential, skill, &["--replicates", "1", "--git-sha", &base]).expect(0);
+        evaluate(&sequential, skill, &["--replicates", "1", "--git-sha", base]).expect(0);
         merge_newest(&sequential);
     }
     let expected = union(&sequential.workspace, &sequential.clone_of(LIBRARY, "final", &[]));
     let board: Value = serde_json::from_str(&expected.1).unwrap();
     assert_eq!(board["entries"].as_array().unwrap().len(), 18, "six skills on three models");
 
+    let pulls = stage.github.pulls();
+    assert_eq!(pulls.len(), 6);
     let dir = stage.clone_of(LIBRARY, "merging", &[]);
     let mut random = fastrand::Rng::with_seed(22);
     let mut orders = std::collections::BTreeSet::new();
     for round in 0..50 {
         let mut order: Vec<&str> = pulls.iter().map(|pull| pull.head.as_str()).collect();
         random.shuffle(&mut order);
-        git(&dir, &["checkout", "--quiet", "-B", "merged", &base]);
+        git(&dir, &["checkout", "--quiet", "-B", "merged", base]);
         for branch in &order {
             assert!(merge(&dir, &format!("origin/{branch}")), "round {round}: {order:?}");
         }
@@ -118,7 +126,7 @@ fn six_skills_evaluated_without_merging_merge_in_any_order() {
         assert!(found.0 == expected.0, "{order:?}: other files");
         orders.insert(order);
     }
-    println!("50 rounds of 6 merges, {} orders, 0 conflicts, {} calls", orders.len(), llm.counter("ok"));
+    orders.len()
 }
 
 #[test]

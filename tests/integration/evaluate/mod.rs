@@ -7,7 +7,7 @@ mod cloud;
 mod flow;
 pub(crate) mod graded;
 mod hostile;
-mod merged;
+pub(crate) mod merged;
 mod mistakes;
 mod publish;
 mod sound;

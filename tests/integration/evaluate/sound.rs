@@ -301,6 +301,32 @@ fn expense_variants(case: &str, expected: &str) -> Vec<(Kind, String)> {
     [(Kind::Correct, correct.to_owned())].into_iter().chain(wrong).collect()
 }
 
+/// The threshold of 0.4 was not chosen with these texts.
+#[test]
+#[expect(clippy::print_stdout, reason = "the figures")]
+fn further_prose_is_recognized_in_other_words_and_its_mistakes_are_found() {
+    let texts: Value =
+        serde_json::from_str(&read(&fixtures().with_file_name("scoring").join("rewordings.json"))).unwrap();
+    let (mut trials, mut kinds) = (Vec::new(), Vec::new());
+    for text in texts.as_array().unwrap() {
+        for kind in ["correct", "wrong"] {
+            for answer in text[kind].as_array().unwrap() {
+                let [expected, answer] =
+                    [&text["expected"], answer].map(|text| json!({"text": text}).to_string());
+                trials.push(Trial { name: kind.to_owned(), input: String::new(), expected, answer });
+                kinds.push(kind == "correct");
+            }
+        }
+    }
+    let scored = evaluated(&fixtures().join("unruled/components/budget-items"), "json", &trials);
+    for ((trial, is_correct), share) in trials.iter().zip(&kinds).zip(&scored.shares) {
+        let expected = if *is_correct { 1.0 } else { 0.0 };
+        assert!((share.unwrap() - expected).abs() < 1e-9, "{}\n{}", trial.expected, trial.answer);
+    }
+    let correct = kinds.iter().filter(|is| **is).count();
+    println!("{correct} correct rewordings are right, {} mistakes are wrong", kinds.len() - correct);
+}
+
 const TEXTS: [&str; 12] = [
     "x",
     " X ",

@@ -3,6 +3,8 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
+use run_evals::testing::Digest;
+
 use crate::support::Workspace;
 use crate::support::stage::{KEY, REPO, Stage};
 
@@ -74,6 +76,29 @@ fn three_shards_are_three_jobs_and_one_set_of_answers() {
     let manifest = stage.github.git(REPO, &["show", "eval-results/b1:results/manifest.json"]);
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
     assert_eq!((&manifest["shards"], &manifest["totals"]["answered"]), (&3.into(), &12.into()));
+}
+
+#[test]
+fn the_statement_names_the_policy_of_the_runner() {
+    let schema = include_str!("../../../fixtures/attestation/statement.schema.json");
+    let schema = jsonschema::validator_for(&serde_json::from_str(schema).unwrap()).unwrap();
+    let policy = "max_requests: 1000\n";
+    for shards in ["", "shards: 3"] {
+        let stage = Stage::new();
+        stage.github.put_file(REPO, ".run-evals.yml", policy);
+        stage.workspace.write_requests(REQUESTS);
+        stage.target(shards);
+        stage.dispatch(&[]).expect(0);
+        let text = stage.workspace.read("out/statement.intoto.json");
+        let statement: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert!(schema.is_valid(&statement), "{text}");
+        let predicate = &statement["predicate"];
+        assert_eq!(predicate["origin"]["unsigned"], true, "{text}");
+        let batch = &predicate["batches"][0];
+        assert_eq!(batch["policy_sha256"], Digest::of(policy.as_bytes()).to_string(), "{text}");
+        assert_eq!(batch["models"].as_array().unwrap().len(), 1, "{text}");
+        assert!(batch["batch_sha256"].is_string() && batch["run_url"].is_string(), "{text}");
+    }
 }
 
 #[test]

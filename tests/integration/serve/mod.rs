@@ -22,4 +22,5 @@ mod read_only;
 mod repeated_requests;
 mod service;
 mod slow_clients;
+mod split;
 mod tls;

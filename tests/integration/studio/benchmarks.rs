@@ -47,7 +47,7 @@ fn the_live_state_is_shown_apart_from_the_last_sync() {
         assert!(scene.workspace.path(&format!("benchmarks/{id}/EVAL.yaml")).exists());
         let card = card(&visitor, id);
         assert!(card.contains(">Synced<") && card.contains(">Succeeded<"), "{card}");
-        assert!(card.contains(">1 sync<") && card.contains("Cloned at "), "{card}");
+        assert!(card.contains(">History: 1 sync<") && card.contains("Cloned at "), "{card}");
     }
 
     // Behind by three commits, with local changes, without its remote, and a failure that is solved elsewhere.
@@ -84,7 +84,7 @@ fn the_live_state_is_shown_apart_from_the_last_sync() {
     until("the solution", || card(&visitor, "five").contains(">Synced<"));
     let five = card(&visitor, "five");
     assert!(five.contains(">Failed, resolved since<") && !five.contains(">Failed<"), "{five}");
-    assert!(five.contains("data-field=\"problem\" hidden") && five.contains(">2 syncs<"), "{five}");
+    assert!(five.contains("data-field=\"problem\" hidden") && five.contains(">History: 2 syncs<"), "{five}");
 
     for (state, count) in
         [("synced", 2), ("out-of-sync", 1), ("local-changes", 1), ("unknown", 1), ("local", 2), ("odd", 7)]
@@ -98,7 +98,7 @@ fn the_live_state_is_shown_apart_from_the_last_sync() {
     workspace.run(&["sync", "two", "--registry", "benchmarks.yaml", "--allow-local"]).expect(0);
     let visitor_again = scene.start(&[]);
     let two = card(&visitor_again.visitor(), "two");
-    assert!(two.contains(">2 syncs<") && two.contains(">Synced<"), "{two}");
+    assert!(two.contains(">History: 2 syncs<") && two.contains(">Synced<"), "{two}");
     assert!(two.contains(&format!("Updated from {} to {}", &old[..7], &new[..7])), "{two}");
 }
 
@@ -151,11 +151,13 @@ fn only_web_addresses_are_links() {
     let scene = Scene::new();
     scene.workspace.write(
         "benchmarks.yaml",
-        "benchmarks:\n  - { id: web, path: a, source: { url: 'http://127.0.0.1:9/o/r.git' } }\n  - { id: ssh, path: b, source: { url: 'ssh://git@127.0.0.1:9/o/r' } }\n",
+        "benchmarks:\n  - { id: web, path: a, source: { url: 'http://127.0.0.1:9/o/r.git' } }\n  - { id: ssh, path: b, source: { url: 'ssh://git@127.0.0.1:9/o/r' } }\n  - { id: scp, path: c, source: { url: 'git@github.com:o/r.git' } }\n",
     );
     let studio = scene.start(&[]);
     let page = studio.visitor().get("/studio/benchmarks").expect(200).body;
     let link = "<a rel=\"noreferrer noopener\" href=\"http://127.0.0.1:9/o/r.git\"><bdi>";
     assert!(page.contains(link) && page.contains("<bdi>ssh://git@127.0.0.1:9/o/r</bdi>"), "{page}");
     assert!(!page.contains("href=\"ssh:"), "{page}");
+    // The address of an SSH clone leads to the pages of its host.
+    assert!(page.contains("href=\"https://github.com/o/r\"><bdi>git@github.com:o/r.git</bdi>"), "{page}");
 }

@@ -211,7 +211,9 @@ mod tests {
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keyless.md")).unwrap();
         for (name, vendor) in Vendor::ALL {
             let half = vendor_half(vendor, &job());
-            for place in ["{issuer", "{subject", "{google_", "{aws_claims", "{repository_id", "{job_workflow_ref"] {
+            for place in
+                ["{issuer", "{subject", "{google_", "{aws_claims", "{repository_id", "{job_workflow_ref"]
+            {
                 assert!(!half.contains(place), "{half}");
             }
             assert!(page.contains(half.trim()), "docs/keyless.md lacks the set-up of `{name}`:\n{half}");
@@ -249,10 +251,11 @@ mod tests {
         let job = Job { repository: &repository, ..job() };
         let half = vendor_half(Vendor::Gcp, &job);
         assert!(job.subject().len() > LONGEST_GOOGLE_SUBJECT);
+        let condition = format!("assertion.sub == '{}'", job.subject());
         for part in [
             "google.subject='repository_id:' + assertion.repository_id\"",
             "/subject/repository_id:2002\"",
-            &format!("assertion.sub == '{}'", job.subject()),
+            condition.as_str(),
         ] {
             assert!(half.contains(part), "no {part} in {half}");
         }

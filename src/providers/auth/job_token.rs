@@ -89,9 +89,8 @@ pub(super) async fn mint(client: &Client, federation: &Federation) -> Result<Job
         };
         return Err(Refusal { status: Some(answer.status), ..refusal });
     }
-    let unusable = |message: &str| {
-        not_billed(Refusal::new(ErrorKind::BadResponse, Retry::After(None), message.to_owned()))
-    };
+    let unusable =
+        |message: &str| not_billed(Refusal::new(ErrorKind::BadResponse, Retry::After(None), message));
     let Minted { value } = serde_json::from_slice(&answer.body)
         .map_err(|_| unusable("GitHub's answer to the request for an identity token has no `value`"))?;
     let jwt = Secret::new(&value);
@@ -138,8 +137,9 @@ mod tests {
 
     #[test]
     fn claims_are_read_without_verification() {
-        let payload = URL_SAFE_NO_PAD
-            .encode(r#"{"sub":"repo:o/r:environment:e","environment":"e","repository_id":7,"iat":100,"exp":400}"#);
+        let payload = URL_SAFE_NO_PAD.encode(
+            r#"{"sub":"repo:o/r:environment:e","environment":"e","repository_id":7,"iat":100,"exp":400}"#,
+        );
         let claims = Claims::read(&format!("x.{payload}.y")).unwrap();
         assert_eq!(
             (claims.sub.as_str(), claims.environment.as_deref()),

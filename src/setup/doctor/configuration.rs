@@ -89,8 +89,9 @@ async fn target(
     if let Some(job) = job {
         if targets.is_keyless(name) {
             if !job.may_request_identity {
-                let text =
-                    format!("the job of the workflow lacks `id-token: write`, which `auth` of `{name}` needs");
+                let text = format!(
+                    "the job of the workflow lacks `id-token: write`, which `auth` of `{name}` needs"
+                );
                 findings.push(Finding::new(Level::Error, text).hint(patient.update_workflow()));
             }
             findings.extend(unused_keys(patient, targets, job, name));
@@ -165,13 +166,15 @@ fn unused_keys(
     let inspect = |name| targets.inspect(name, &Env::default()).ok();
     let used: Vec<_> =
         targets.names().filter_map(inspect).flat_map(|inspection| inspection.variables).collect();
-    let is_unused = |name: &str| !Env::is_identity(name) && !used.iter().any(|variable| variable.name == name);
+    let is_unused =
+        |name: &str| !Env::is_identity(name) && !used.iter().any(|variable| variable.name == name);
     let secrets = job.env.iter().filter(|(variable, _)| is_unused(variable));
     secrets
         .filter_map(|(variable, expression)| Some((variable, secret_of(expression)?)))
         .filter(|(_, secret)| !Env::is_identity(secret))
         .map(|(variable, secret)| {
-            let text = format!("the workflow passes the secret `{secret}`, and `auth` of `{name}` needs none");
+            let text =
+                format!("the workflow passes the secret `{secret}`, and `auth` of `{name}` needs none");
             let option = environment_option(job);
             Finding::new(Level::Warning, text).hint(format!(
                 "remove the line `{}` from it, then `gh secret delete {secret}{option} -R {}`",

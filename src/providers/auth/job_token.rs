@@ -98,7 +98,7 @@ pub(super) async fn mint(client: &Client, federation: &Federation) -> Result<Job
     let lifetime = claims.as_ref().and_then(Claims::lifetime);
     minted::announce(&jwt, lifetime.unwrap_or(USUAL_LIFETIME));
     let claims = claims.ok_or_else(|| unusable("GitHub's identity token is not a JWT"))?;
-    // Whoever receives a token for another audience could use it there.
+    // Its receiver could use a token for another audience there.
     if !claims.is_for(&federation.audience) {
         let message = format!(
             "GitHub issued an identity token for the audience {}, and not for `{}`; it is sent nowhere",

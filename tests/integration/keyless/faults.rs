@@ -150,7 +150,7 @@ fn a_hostile_answer_of_an_exchange_is_an_error() {
     );
 }
 
-/// A token that is for somebody else, or for nobody, is not sent to the vendor.
+/// A vendor gets only a token that was issued for it.
 #[test]
 fn a_hostile_answer_of_the_identity_provider_is_sent_to_no_vendor() {
     let other = "GitHub issued an identity token for the audience \"https://other.example\", and not for";

@@ -24,6 +24,9 @@ const CLOUD_PLATFORM: &str = "https://www.googleapis.com/auth/cloud-platform";
 /// Seconds that a session of the role may last.
 const LONGEST_SESSION: u64 = 3600;
 
+/// Bytes that Google's rule maps of a subject.
+const LONGEST_SUBJECT: usize = 127;
+
 type Fields = BTreeMap<String, String>;
 
 #[expect(clippy::unnecessary_box_returns, reason = "every caller returns it as an error")]
@@ -285,6 +288,10 @@ pub(crate) async fn gcp(State(world): State<Arc<World>>, headers: HeaderMap, bod
             };
             refuse(code.0, code.1, &format!("{what}{}", said(&world, &wrong, &jwt)))
         })?;
+        if world.options.subject.len() > LONGEST_SUBJECT {
+            let what = "The size of mapped attribute google.subject exceeds the 127 bytes limit.";
+            return Err(refuse(StatusCode::BAD_REQUEST, "invalid_request", what));
+        }
         Ok(token(&world, "gcp-federated", "ya29.d.mock-", most))
     };
     answer.await.unwrap_or_else(|refusal: Refused| *refusal)

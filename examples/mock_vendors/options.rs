@@ -11,7 +11,8 @@ pub(crate) struct Options {
     pub(crate) accepted_subject: String,
     /// Seconds that issued credentials live.
     pub(crate) token_life: u64,
-    /// The first exchanges fail so: `429:2`, `500:1`, `hang:1`, `redirect:1`, `huge:1`.
+    /// The first exchanges fail so: `429:2`, `500:1`, `hang:1`, `redirect:1`, `huge:1`, `bomb:1`,
+    /// `trickle:1`.
     pub(crate) exchange_fault: Option<(String, u64)>,
     /// The first requests for identity tokens fail so.
     pub(crate) mint_fault: Option<(String, u64)>,

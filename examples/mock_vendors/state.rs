@@ -1,12 +1,18 @@
 //! What GitHub and the vendors know.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::convert::Infallible;
+use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use aws_lc_rs::rand::{SecureRandom as _, SystemRandom};
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http_body_util::channel::Channel;
 use serde_json::{Value, json};
 use tokio::sync::Barrier;
 
@@ -108,14 +114,35 @@ impl World {
                 (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, "/redirected")]).into_response(),
             );
         }
-        if what == "huge" {
-            return Some(" ".repeat(100_000_000).into_response());
+        match what.as_str() {
+            "huge" => return Some(" ".repeat(100_000_000).into_response()),
+            "bomb" => return Some(bomb()),
+            "trickle" => return Some(trickle()),
+            _ => {}
         }
         let status = what.parse().ok().and_then(|status| StatusCode::from_u16(status).ok())?;
         let mut response = error(status, "temporarily_unavailable", "try again later");
         response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("1"));
         Some(response)
     }
+}
+
+/// A small body that unpacks to 100 MB.
+fn bomb() -> Response {
+    let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
+    let body = packed.write_all(&vec![b' '; 100_000_000]).and_then(|()| packed.finish());
+    ([(header::CONTENT_ENCODING, "gzip")], body.unwrap_or_default()).into_response()
+}
+
+/// A body that arrives byte by byte and does not end.
+fn trickle() -> Response {
+    let (mut sender, body) = Channel::<Bytes, Infallible>::new(1);
+    tokio::spawn(async move {
+        while sender.send_data(Bytes::from_static(b" ")).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    });
+    Body::new(body).into_response()
 }
 
 /// 40 random characters.

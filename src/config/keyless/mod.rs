@@ -8,6 +8,8 @@ pub const WORKFLOW: &str = include_str!("../../../workflows/run-evals-keyless.ym
 pub const PLACEHOLDER: &str = "REPLACE_ME";
 /// Repositories that are created, renamed or transferred from this day on have immutable subjects.
 const IMMUTABLE_SINCE: jiff::civil::Date = jiff::civil::date(2026, 7, 15);
+/// The longest `google.subject`, in bytes.
+const LONGEST_GOOGLE_SUBJECT: usize = 127;
 
 /// A vendor that accepts identity tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,13 +149,26 @@ fn aws_claims(job: &Job<'_>, issuer_host: &str) -> String {
     })
 }
 
+/// How Google maps the subject, and the result. The attribute condition compares the whole subject in any case.
+fn google_subject(job: &Job<'_>) -> (&'static str, String) {
+    let subject = job.subject();
+    if subject.len() > LONGEST_GOOGLE_SUBJECT {
+        ("'repository_id:' + assertion.repository_id", format!("repository_id:{}", job.repository_id))
+    } else {
+        ("assertion.sub", subject)
+    }
+}
+
 /// What to set up at a vendor, in markdown.
 pub fn vendor_half(vendor: Vendor, job: &Job<'_>) -> String {
     let issuer_host = job.issuer.strip_prefix("https://").unwrap_or(job.issuer);
+    let (google_mapping, google_subject) = google_subject(job);
     [
         ("{issuer}", job.issuer.to_owned()),
         ("{issuer_host}", issuer_host.to_owned()),
         ("{aws_claims}", aws_claims(job, issuer_host)),
+        ("{google_mapping}", google_mapping.to_owned()),
+        ("{google_subject}", google_subject),
         ("{subject}", job.subject()),
         ("{repository_id}", job.repository_id.clone()),
         ("{job_workflow_ref}", job.job_workflow_ref()),
@@ -196,7 +211,9 @@ mod tests {
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/keyless.md")).unwrap();
         for (name, vendor) in Vendor::ALL {
             let half = vendor_half(vendor, &job());
-            for place in ["{issuer", "{subject", "{aws_claims", "{repository_id", "{job_workflow_ref"] {
+            for place in
+                ["{issuer", "{subject", "{google_", "{aws_claims", "{repository_id", "{job_workflow_ref"]
+            {
                 assert!(!half.contains(place), "{half}");
             }
             assert!(page.contains(half.trim()), "docs/keyless.md lacks the set-up of `{name}`:\n{half}");
@@ -224,6 +241,23 @@ mod tests {
             let half = vendor_half(vendor, &enterprise);
             assert!(half.contains("ghe.example/_services/token"), "{half}");
             assert_eq!(half.contains("job_workflow_ref"), binds && vendor != Vendor::Aws, "{name}: {half}");
+        }
+    }
+
+    #[test]
+    fn a_subject_that_is_too_long_for_google_is_mapped_to_the_repository_id() {
+        let name = "n".repeat(90);
+        let repository = format!("myorg/{name}");
+        let job = Job { repository: &repository, ..job() };
+        let half = vendor_half(Vendor::Gcp, &job);
+        assert!(job.subject().len() > LONGEST_GOOGLE_SUBJECT);
+        let condition = format!("assertion.sub == '{}'", job.subject());
+        for part in [
+            "google.subject='repository_id:' + assertion.repository_id\"",
+            "/subject/repository_id:2002\"",
+            condition.as_str(),
+        ] {
+            assert!(half.contains(part), "no {part} in {half}");
         }
     }
 

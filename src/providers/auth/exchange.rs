@@ -220,8 +220,11 @@ fn decode(
             (Value::Null, Value::Null) => Some(job.unwrap_or(USUAL_LIFETIME)),
             (Value::Null, moment) => moment.as_str().and_then(until),
             (seconds, _) => {
-                let seconds = seconds.as_u64().or_else(|| seconds.as_str()?.parse().ok());
-                seconds.map(Duration::from_secs)
+                let whole = seconds.as_u64().or_else(|| seconds.as_str()?.parse().ok());
+                let most = LONGEST_LIFE.as_secs_f64();
+                whole
+                    .map(Duration::from_secs)
+                    .or_else(|| Duration::try_from_secs_f64(seconds.as_f64()?.min(most)).ok())
             }
         };
         (Issue::Bearer(Secret::new(token.ok_or(NO_TOKEN)?)), lifetime)
@@ -262,6 +265,8 @@ mod tests {
         for (body, seconds) in [
             (r#"{"access_token":"t-12345678","expires_in":300}"#, 300),
             (r#"{"access_token":"t-12345678","expires_in":"299"}"#, 299),
+            (r#"{"access_token":"t-12345678","expires_in":299.0}"#, 299),
+            (r#"{"access_token":"t-12345678","expires_in":1e300}"#, 24 * 3600),
             (r#"{"access_token":"t-12345678"}"#, 240),
             (r#"{"accessToken":"t-12345678","expireTime":"2026-11-16T12:59:59Z"}"#, 3599),
             (r#"{"access_token":"t-12345678","expires_in":18446744073709551615}"#, 24 * 3600),
@@ -272,7 +277,9 @@ mod tests {
         for (body, what) in [
             (r#"{"access_token":"t","expires_in":0}"#, NO_LIFE),
             (r#"{"access_token":"t","expires_in":-1}"#, NO_LIFE),
+            (r#"{"access_token":"t","expires_in":-0.5}"#, NO_LIFE),
             (r#"{"access_token":"t","expires_in":"soon"}"#, NO_LIFE),
+            (r#"{"access_token":"t","expires_in":"NaN"}"#, NO_LIFE),
             (r#"{"access_token":"t","expires_in":[300]}"#, NO_LIFE),
             (r#"{"accessToken":"t","expireTime":"2020-01-01T00:00:00Z"}"#, NO_LIFE),
             (r#"{"accessToken":"t","expireTime":1}"#, NO_LIFE),

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderValue};
 use reqwest::{Client, Method, Request, Url};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{TIMEOUT, not_billed, retry};
 use crate::model::{ErrorKind, Federation, Secret};
@@ -25,27 +25,41 @@ pub(super) struct JobToken {
 }
 
 /// The claims that vendors bind rules to. None is secret.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Claims {
-    #[serde(default)]
     pub(super) sub: String,
-    #[serde(default)]
     pub(super) environment: Option<String>,
-    #[serde(default)]
     pub(super) repository_id: Option<String>,
-    #[serde(default)]
     pub(super) job_workflow_ref: Option<String>,
-    #[serde(default)]
+    aud: Value,
     exp: Option<i64>,
-    #[serde(default)]
     iat: Option<i64>,
 }
 
 impl Claims {
-    /// Reads the claims of a token, for display only. The vendor verifies it.
-    pub(super) fn read(jwt: &str) -> Self {
-        let payload = jwt.split('.').nth(1).and_then(|part| URL_SAFE_NO_PAD.decode(part).ok());
-        payload.and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+    /// Reads the claims of a token without verifying it, which is the vendor's task. A claim of another type is ignored.
+    fn read(jwt: &str) -> Option<Self> {
+        let payload = URL_SAFE_NO_PAD.decode(jwt.split('.').nth(1)?).ok()?;
+        let claims: Map<String, Value> = serde_json::from_slice(&payload).ok()?;
+        let text = |name| claims.get(name).and_then(Value::as_str).map(str::to_owned);
+        let moment = |name| claims.get(name).and_then(Value::as_i64);
+        Some(Self {
+            sub: text("sub").unwrap_or_default(),
+            environment: text("environment"),
+            repository_id: text("repository_id"),
+            job_workflow_ref: text("job_workflow_ref"),
+            aud: claims.get("aud").cloned().unwrap_or_default(),
+            exp: moment("exp"),
+            iat: moment("iat"),
+        })
+    }
+
+    /// Whether the token is for this audience, and for no other.
+    fn is_for(&self, audience: &str) -> bool {
+        match &self.aud {
+            Value::Array(all) => !all.is_empty() && all.iter().all(|one| one == audience),
+            one => one == audience,
+        }
     }
 
     /// The token's lifetime, by GitHub's clock alone.
@@ -75,13 +89,23 @@ pub(super) async fn mint(client: &Client, federation: &Federation) -> Result<Job
         };
         return Err(Refusal { status: Some(answer.status), ..refusal });
     }
-    let Minted { value } = serde_json::from_slice(&answer.body).map_err(|_| {
-        let message = "GitHub's answer to the request for an identity token has no `value`";
-        not_billed(Refusal::new(ErrorKind::BadResponse, Retry::After(None), message))
-    })?;
+    let unusable =
+        |message: &str| not_billed(Refusal::new(ErrorKind::BadResponse, Retry::After(None), message));
+    let Minted { value } = serde_json::from_slice(&answer.body)
+        .map_err(|_| unusable("GitHub's answer to the request for an identity token has no `value`"))?;
     let jwt = Secret::new(&value);
     let claims = Claims::read(jwt.expose());
-    minted::announce(&jwt, claims.lifetime().unwrap_or(USUAL_LIFETIME));
+    let lifetime = claims.as_ref().and_then(Claims::lifetime);
+    minted::announce(&jwt, lifetime.unwrap_or(USUAL_LIFETIME));
+    let claims = claims.ok_or_else(|| unusable("GitHub's identity token is not a JWT"))?;
+    // Its receiver could use a token for another audience there.
+    if !claims.is_for(&federation.audience) {
+        let message = format!(
+            "GitHub issued an identity token for the audience {}, and not for `{}`; it is sent nowhere",
+            claims.aud, federation.audience
+        );
+        return Err(not_billed(Refusal::new(ErrorKind::Auth, Retry::No, message)));
+    }
     Ok(JobToken { jwt, claims })
 }
 
@@ -107,18 +131,38 @@ fn request(federation: &Federation) -> Result<Request, Refusal> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn claims_are_read_without_verification() {
-        let payload = URL_SAFE_NO_PAD
-            .encode(r#"{"sub":"repo:o/r:environment:e","environment":"e","iat":100,"exp":400}"#);
-        let claims = Claims::read(&format!("x.{payload}.y"));
+        let payload = URL_SAFE_NO_PAD.encode(
+            r#"{"sub":"repo:o/r:environment:e","environment":"e","repository_id":7,"iat":100,"exp":400}"#,
+        );
+        let claims = Claims::read(&format!("x.{payload}.y")).unwrap();
         assert_eq!(
             (claims.sub.as_str(), claims.environment.as_deref()),
             ("repo:o/r:environment:e", Some("e"))
         );
         assert_eq!(claims.lifetime(), Some(Duration::from_mins(5)));
-        assert_eq!(Claims::read("no token").sub, "");
+        for broken in ["", "no token", "x.%.y", "x..y", "x.e30"] {
+            assert!(Claims::read(broken).is_none_or(|claims| !claims.is_for("a")), "{broken}");
+        }
+    }
+
+    #[test]
+    fn a_token_is_for_one_audience() {
+        for (aud, is_for) in [
+            (json!("a"), true),
+            (json!(["a"]), true),
+            (json!("A"), false),
+            (json!(["a", "b"]), false),
+            (json!([]), false),
+            (json!(null), false),
+            (json!(7), false),
+        ] {
+            assert_eq!(Claims { aud: aud.clone(), ..Claims::default() }.is_for("a"), is_for, "{aud}");
+        }
     }
 }

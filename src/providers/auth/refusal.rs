@@ -149,6 +149,9 @@ fn advice(exchange: &Exchange, complaint: &Complaint) -> String {
         Exchange::Gcp { impersonation_url: Some(_), .. } if complaint.has(&["PERMISSION_DENIED"]) => {
             "grant this subject `roles/iam.workloadIdentityUser` on the service account".to_owned()
         }
+        Exchange::Gcp { .. } if complaint.has(&["127 bytes"]) => {
+            "map `google.subject` to less than the subject, as docs/keyless.md says".to_owned()
+        }
         Exchange::Gcp { provider, .. } if complaint.has(&["invalid_target"]) => {
             format!("correct `workload_identity_provider`, which is `{provider}`")
         }

@@ -87,10 +87,14 @@ async fn target(
     )));
     findings.extend(policy(patient, name, &resolved).await);
     if let Some(job) = job {
-        if targets.is_keyless(name) && !job.may_request_identity {
-            let text =
-                format!("the job of the workflow lacks `id-token: write`, which `auth` of `{name}` needs");
-            findings.push(Finding::new(Level::Error, text).hint(patient.update_workflow()));
+        if targets.is_keyless(name) {
+            if !job.may_request_identity {
+                let text = format!(
+                    "the job of the workflow lacks `id-token: write`, which `auth` of `{name}` needs"
+                );
+                findings.push(Finding::new(Level::Error, text).hint(patient.update_workflow()));
+            }
+            findings.extend(unused_keys(patient, targets, job, name));
         }
         findings.extend(keys(patient, job, &variables).await);
     } else if !variables.is_empty() {
@@ -152,6 +156,40 @@ async fn policy(patient: &RepositoryCheck<'_>, name: &str, target: &RunnerTarget
     if failures.is_empty() { vec![Finding::ok(format!("`{path}` allows it"))] } else { failures }
 }
 
+/// The secrets that the workflow passes although the target needs none and no other one refers to them.
+fn unused_keys(
+    patient: &RepositoryCheck<'_>,
+    targets: &TargetsFile,
+    job: &RunnerJob,
+    name: &str,
+) -> Vec<Finding> {
+    let inspect = |name| targets.inspect(name, &Env::default()).ok();
+    let used: Vec<_> =
+        targets.names().filter_map(inspect).flat_map(|inspection| inspection.variables).collect();
+    let is_unused =
+        |name: &str| !Env::is_identity(name) && !used.iter().any(|variable| variable.name == name);
+    let secrets = job.env.iter().filter(|(variable, _)| is_unused(variable));
+    secrets
+        .filter_map(|(variable, expression)| Some((variable, secret_of(expression)?)))
+        .filter(|(_, secret)| !Env::is_identity(secret))
+        .map(|(variable, secret)| {
+            let text =
+                format!("the workflow passes the secret `{secret}`, and `auth` of `{name}` needs none");
+            let option = environment_option(job);
+            Finding::new(Level::Warning, text).hint(format!(
+                "remove the line `{}` from it, then `gh secret delete {secret}{option} -R {}`",
+                printable(variable),
+                patient.repo()
+            ))
+        })
+        .collect()
+}
+
+/// The option of `gh secret` for the job's environment.
+fn environment_option(job: &RunnerJob) -> String {
+    job.environment.as_ref().map(|name| format!(" --env {}", printable(name))).unwrap_or_default()
+}
+
 /// Checks whether the workflow passes each variable, and whether its secret exists.
 async fn keys(patient: &RepositoryCheck<'_>, job: &RunnerJob, variables: &[String]) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -190,8 +228,7 @@ async fn keys(patient: &RepositoryCheck<'_>, job: &RunnerJob, variables: &[Strin
             }
         };
     let of_organization = client.secret_names(repo, SecretPlace::Organization).await.unwrap_or_default();
-    let option =
-        job.environment.as_ref().map(|name| format!(" --env {}", printable(name))).unwrap_or_default();
+    let option = environment_option(job);
     for name in referenced {
         let has = |names: &[String]| names.iter().any(|known| known.eq_ignore_ascii_case(&name));
         let set = format!("`gh secret set {name}{option} -R {repo}`");

@@ -35,7 +35,7 @@ fn a_token_is_replaced_before_it_expires() {
 
 #[test]
 fn a_passing_failure_of_the_exchange_is_retried_with_a_new_assertion() {
-    for (fault, failures) in [("429:2", 2), ("500:3", 3), ("hang:1", 1)] {
+    for (fault, failures) in [("429:2", 2), ("500:3", 3), ("hang:1", 1), ("trickle:1", 1)] {
         let vendors = MockVendors::start(&["--exchange-fault", fault]);
         let (workspace, output) = dispatched(&vendors, "anthropic", "", 10);
         output.expect(0);
@@ -121,7 +121,9 @@ fn a_hostile_answer_of_an_exchange_is_an_error() {
         (["--exchange-answer", &token(good, "-300")], "a token that has already expired"),
         (["--exchange-answer", r#"{"access_token":{"a":1}}"#], "no token"),
         (["--exchange-fault", "redirect:9"], "redirects are not followed; fix `token_url`"),
+        (["--exchange-answer", "<!doctype html><title>Sign in</title>"], "no token"),
         (["--exchange-fault", "huge:9"], "is larger than 1 MiB"),
+        (["--exchange-fault", "bomb:9"], "no token"),
     ] {
         let vendors = MockVendors::start(&options);
         let workspace = vendors.job().env("GITHUB_RUN_ID", "7");
@@ -146,4 +148,27 @@ fn a_hostile_answer_of_an_exchange_is_an_error() {
         "{}",
         error_of(&workspace)
     );
+}
+
+/// A vendor gets only a token that was issued for it.
+#[test]
+fn a_hostile_answer_of_the_identity_provider_is_sent_to_no_vendor() {
+    let other = "GitHub issued an identity token for the audience \"https://other.example\", and not for";
+    for (options, told) in [
+        (["--claim", "aud=https://other.example"], other),
+        (["--claim", "aud="], "for the audience \"\", and not for"),
+        (["--mint-fault", "200:9"], "has no `value`"),
+        (["--mint-fault", "redirect:9"], "redirects are not followed; fix `ACTIONS_ID_TOKEN_REQUEST_URL`"),
+        (["--mint-fault", "huge:9"], "is larger than 1 MiB"),
+    ] {
+        for vendor in ["openai", "bedrock"] {
+            let vendors = MockVendors::start(&options);
+            let (workspace, output) = dispatched(&vendors, vendor, "max_retries: 0", 2);
+            output.expect(5);
+            let error = error_of(&workspace);
+            assert!(error.contains(told), "{vendor} {options:?}: {error}");
+            let counters = ["exchanges", "calls", "redirected"].map(|name| vendors.counter(name));
+            assert_eq!(counters, [0, 0, 0], "{vendor} {options:?}");
+        }
+    }
 }

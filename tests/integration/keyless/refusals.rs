@@ -62,6 +62,17 @@ fn a_wrong_audience_or_workflow_is_shown_with_what_to_change() {
     }
 }
 
+/// Owner and name of a repository have up to 139 characters, and an immutable subject has ids, too.
+#[test]
+fn a_subject_that_is_too_long_for_google_is_explained() {
+    let subject = format!("repo:myorg@1001/{}@2002:environment:run-evals", "n".repeat(90));
+    let vendors = MockVendors::start(&["--subject", &subject]);
+    let (workspace, output) = dispatched(&vendors, "vertex", "", 1);
+    output.expect(5);
+    let error = error_of(&workspace);
+    assert!(error.contains("map `google.subject` to less than the subject"), "{error}");
+}
+
 #[test]
 fn a_stale_assertion_is_explained() {
     for vendor in ["openai", "azure", "bedrock", "vertex"] {

@@ -82,3 +82,23 @@ fn a_policy_can_refuse_static_keys() {
     assert!(output.stderr.contains("has a static key, and the policy allows none"), "{}", output.stderr);
     assert_eq!(vendors.counter("calls"), 0);
 }
+
+/// The grader's calls are a batch of their own, and the policy applies to it, too.
+#[test]
+fn a_policy_refuses_the_static_key_of_a_grader() {
+    let vendors = MockVendors::start(&[]);
+    let (github, workspace) = runner(&vendors, "openai");
+    let entry = |name: &str, lines: &str| {
+        let lines: String = lines.lines().map(|line| format!("    {line}\n")).collect();
+        format!("  - name: {name}\n{lines}")
+    };
+    let judge = format!("{}\napi_key: ${{{{ GITHUB_REPOSITORY }}}}", vendors.bedrock());
+    let targets = entry("llm", &vendors.target("openai")) + &entry("judge", &judge);
+    github.put_file(REPO, "targets.yaml", format!("targets:\n{targets}"));
+    Stage::write_target(&workspace, REPO, "grader_target: judge");
+    workspace.write("s.eval.yaml", "tests:\n  - { id: a, input: one, criteria: good }\n");
+    let args = ["eval", "s.eval.yaml", "--target", "cloud", "--output", "out", "-q"];
+    let output = workspace.run(&args).expect(5);
+    assert!(output.stderr.contains("has a static key, and the policy allows none"), "{}", output.stderr);
+    assert_eq!((vendors.counter("calls"), vendors.counter("ok")), (1, 1));
+}

@@ -174,6 +174,8 @@ fn the_owners_limits_apply_to_rollouts() {
     assert!(told.contains("the rollouts of this run make 2 calls, and 1 are allowed"), "two turns: {told}");
     let told = refused("r6", "max_budget_usd: 1", stage.inputs("r6", "france"));
     assert!(told.contains("`max_budget_usd` of the policy cannot be enforced for rollouts"), "{told}");
+    let told = refused("r8", "keyless: required", stage.inputs("r8", "france"));
+    assert!(told.contains("rollouts call with a static key, and `keyless: required`"), "{told}");
 
     // Rollouts within the limits run.
     limit(&stage, "allowed_models: [mock-*]\nmax_requests: 2");

@@ -92,6 +92,17 @@ fn a_repository_with_a_key_keeps_its_files_and_shows_what_is_left() {
     account.workspace.run(&args("openai", &["--update-workflow"])).expect(0);
     let workflow = account.file(REPO, ".github/workflows/run-evals.yml");
     assert!(workflow.contains("id-token: write") && workflow.contains("OPENAI_API_KEY:"), "{workflow}");
+    // The last step is to remove the key, unless another target still needs it.
+    let unused = "the workflow passes the secret `OPENAI_API_KEY`, and `auth` of `gpt` needs none";
+    let delete = format!("`gh secret delete OPENAI_API_KEY --env run-evals -R {REPO}`");
+    let keyless = "  - name: gpt\n    provider: openai\n    model: m\n    price: { input_per_mtok: 1, output_per_mtok: 1 }\n    \
+                   auth: { github_oidc: { identity_provider_id: idp_1, service_account_id: sa_1 } }\n";
+    let other = "  - name: other\n    provider: openai\n    model: m\n    api_key: ${{ OPENAI_API_KEY }}\n";
+    for (more, is_unused) in [("", true), (other, false)] {
+        account.github.put_file(REPO, "targets.yaml", format!("targets:\n{keyless}{more}"));
+        let told = account.workspace.run(&["doctor"]).expect(0).stdout;
+        assert_eq!(told.contains(unused) && told.contains(&delete), is_unused, "{told}");
+    }
 }
 
 #[test]

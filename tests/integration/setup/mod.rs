@@ -1,5 +1,6 @@
 //! `init runner` and `doctor`: a runner repository from nothing, and everything that can be wrong with one.
 
+mod copied;
 mod doctor;
 mod from_nothing;
 mod init_runner;

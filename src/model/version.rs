@@ -71,11 +71,7 @@ mod tests {
             ("2.0.0", "1.9.0", false),
             ("1.1.0", "1.1.0", false),
         ] {
-            assert_eq!(
-                version(after).is_bump_from(Some(&version(before))),
-                is_bump,
-                "{before} → {after}"
-            );
+            assert_eq!(version(after).is_bump_from(Some(&version(before))), is_bump, "{before} → {after}");
         }
         assert!(version("0.0.1").is_bump_from(None));
     }

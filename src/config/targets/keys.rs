@@ -111,7 +111,11 @@ const RUNNER: [Key; 17] = [
         "The maximum length of the answer, in tokens; default of `anthropic`: 16384.",
     ),
     key("max_output_tokens", Shape::Whole(Some(1), None), "AgentV's word for `max_tokens`."),
-    key("reasoning_effort", Shape::Text, "How long a reasoning model thinks, for example `low`; the provider defines the values."),
+    key(
+        "reasoning_effort",
+        Shape::Text,
+        "How long a reasoning model thinks, for example `low`; the provider defines the values.",
+    ),
     key(
         "response_format",
         Shape::ResponseFormat,

@@ -2,7 +2,7 @@
 #
 #   docker build --tag run-evals .
 #
-# `--build-arg PROFILE=ci` builds the same code without link-time optimisation, in a fraction of the time.
+# `--build-arg PROFILE=ci` builds the same code without link-time optimization, in a fraction of the time.
 
 FROM rust:1.95-slim-bookworm AS build
 ARG PROFILE=release

@@ -83,7 +83,7 @@ pub async fn answer_call(options: CallOptions, observer: Arc<dyn Observer>) -> a
 /// earlier has delivered nothing, and the next attempt gets the response.
 fn deliver(ticket: Ticket, parent: u32) -> ! {
     crate::git::end_all();
-    let is_awaited = parent_id() == parent && !nobody_reads();
+    let is_awaited = parent_id() == parent && !has_no_reader();
     if is_awaited && let Err(error) = ticket.delivered() {
         tracing::debug!("{error:#}");
     }
@@ -271,7 +271,7 @@ pub(super) fn no_answer(error: &ErrorInfo, reason: Option<&str>) -> Failure {
 /// be blocked, and a repeated call must not meet this one.
 fn end_when_given_up(run_dir: RunDir, parent: u32) -> anyhow::Result<()> {
     let is_given_up =
-        move |look: u32| parent_id() != parent || nobody_reads() || look == 0 && !run_dir.is_wanted();
+        move |look: u32| parent_id() != parent || has_no_reader() || look == 0 && !run_dir.is_wanted();
     if is_given_up(0) {
         return Err(Failure::new(Exit::Incomplete, "AgentV no longer waits for this call").into());
     }
@@ -288,7 +288,7 @@ fn end_when_given_up(run_dir: RunDir, parent: u32) -> anyhow::Result<()> {
 }
 
 /// Whether the other end of stdout or stderr is closed: AgentV closes it when it gives up a call.
-fn nobody_reads() -> bool {
+fn has_no_reader() -> bool {
     let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
     let mut ends = [PollFd::new(&stdout, PollFlags::empty()), PollFd::new(&stderr, PollFlags::empty())];
     let closed = PollFlags::ERR | PollFlags::HUP;

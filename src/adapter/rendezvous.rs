@@ -190,7 +190,7 @@ impl Rendezvous {
     /// Waits until enough calls wait or no other arrives for a while, then makes a batch of `own` and other awaited calls. Only the
     /// holder of the `gather` lock may call it.
     fn gather(&self, own: &str, workers: usize, window: Duration) -> anyhow::Result<(JoinedBatch, File)> {
-        self.mend()?;
+        self.repair()?;
         let mut known = HashSet::new();
         let mut changed = Instant::now();
         let names = loop {
@@ -242,7 +242,7 @@ impl Rendezvous {
     }
 
     /// Finishes moving the calls of a batch whose process was killed.
-    fn mend(&self) -> anyhow::Result<()> {
+    fn repair(&self) -> anyhow::Result<()> {
         let waiting = self.names(WAITING)?;
         let mut members = HashSet::new();
         for batch in self.batches()? {

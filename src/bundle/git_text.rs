@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_text_is_no_panic() {
+    fn unfinished_text_does_not_panic() {
         for text in [
             "\"git\"",
             "\"git\",",

@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_go_on_are_joined() {
+    fn continued_lines_are_joined() {
         let lines = joined_lines("a \\\n b\n# c \\\nd\\\n");
         assert_eq!(lines, [(1, "a  b".to_owned()), (3, "# c \\".to_owned()), (4, "d".to_owned())]);
     }

@@ -408,7 +408,7 @@ cat "${ROOT}/data/case-$N.json" ${0%/*}/x.txt
     }
 
     #[test]
-    fn unfinished_text_is_no_panic() {
+    fn unfinished_text_does_not_panic() {
         for text in [
             "\"$(",
             "${",

@@ -18,7 +18,7 @@ pub struct InvalidVersion;
 
 impl SemVersion {
     /// Whether MAJOR or MINOR is higher than before. A new skill counts as a bump.
-    pub fn rose_by_major_or_minor(&self, before: Option<&Self>) -> bool {
+    pub fn is_bump_from(&self, before: Option<&Self>) -> bool {
         before.is_none_or(|before| (self.major, self.minor) > (before.major, before.minor))
     }
 }
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn only_major_and_minor_count_as_a_bump() {
         let version = |text: &str| text.parse::<SemVersion>().unwrap();
-        for (before, after, rose) in [
+        for (before, after, is_bump) in [
             ("1.0.0", "1.1.0", true),
             ("1.9.9", "2.0.0", true),
             ("1.0.0", "1.0.9", false),
@@ -71,12 +71,8 @@ mod tests {
             ("2.0.0", "1.9.0", false),
             ("1.1.0", "1.1.0", false),
         ] {
-            assert_eq!(
-                version(after).rose_by_major_or_minor(Some(&version(before))),
-                rose,
-                "{before} → {after}"
-            );
+            assert_eq!(version(after).is_bump_from(Some(&version(before))), is_bump, "{before} → {after}");
         }
-        assert!(version("0.0.1").rose_by_major_or_minor(None));
+        assert!(version("0.0.1").is_bump_from(None));
     }
 }

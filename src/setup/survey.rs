@@ -250,7 +250,7 @@ impl Survey {
             if let Some(bytes) = client.file(repo, path, branch).await? {
                 self.targets_text = String::from_utf8_lossy(&bytes).into_owned();
                 let shown_as = PathBuf::from(format!("{repo}: {path}"));
-                // Placeholders of an earlier run are no mistake here.
+                // Placeholders of an earlier run are accepted.
                 let (project, account) =
                     (format!("projects/{PLACEHOLDER}/"), format!(":iam::{PLACEHOLDER}:"));
                 let text = self.targets_text.replace(&project, "projects/0/");

@@ -106,16 +106,16 @@ impl Display for TargetReport {
         writeln!(f)?;
         if !self.variables.is_empty() {
             let shown: Vec<String> = self.variables.iter().map(|variable| self.variable(variable)).collect();
-            labelled(f, "variables", &shown.join(", "))?;
+            labeled(f, "variables", &shown.join(", "))?;
         }
         for finding in &self.findings {
-            labelled(f, word(finding.level), &finding.text)?;
+            labeled(f, word(finding.level), &finding.text)?;
             if let Some(hint) = &finding.hint {
-                labelled(f, "", &format!("hint: {hint}"))?;
+                labeled(f, "", &format!("hint: {hint}"))?;
             }
         }
         if self.findings.is_empty() {
-            labelled(f, word(Level::Ok), "nothing is missing")?;
+            labeled(f, word(Level::Ok), "nothing is missing")?;
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ fn word(level: Level) -> &'static str {
 }
 
 /// A label, and a text next to it that may have several lines.
-fn labelled(f: &mut Formatter<'_>, word: &str, text: &str) -> fmt::Result {
+fn labeled(f: &mut Formatter<'_>, word: &str, text: &str) -> fmt::Result {
     for (number, line) in text.lines().enumerate() {
         let word = if number == 0 { word } else { "" };
         writeln!(f, "{}", format!("  {word:WIDTH$}{line}").trim_end())?;

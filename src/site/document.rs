@@ -239,7 +239,7 @@ impl Board {
                 scene,
                 skill: part,
                 newest: rows.first().copied(),
-                // One commit is no trend.
+                // One commit is not a trend.
                 over_time: (sheet.number == 0 && has_history).then(|| OverTime::of(self, &rows)),
                 absent: absent.take(ROWS).map(|model| &self.models[model]).collect(),
                 rows: listed[sheet.rows.clone()].to_vec(),

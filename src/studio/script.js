@@ -5,7 +5,7 @@
   const said = document.getElementById("said");
   const say = (text) => { said.textContent = text; };
 
-  // What stands between backticks is code, as on the page that the service drew.
+  // Text between backticks is code, as on the page that the service drew.
   const written = new WeakMap();
   const put = (node, text) => {
     node.hidden = text === "";

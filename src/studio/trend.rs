@@ -4,7 +4,7 @@ use super::format::counted;
 use super::runs_index::{Run, RunTarget};
 use crate::report::{ACROSS, DOWN, Px, Scale, Tick, number};
 
-/// The lines and the runs of one chart: more could not be told apart.
+/// The lines and the runs of one chart: more could not be distinguished.
 const MOST_LINES: usize = 6;
 const MOST_STEPS: usize = 30;
 

@@ -30,7 +30,7 @@ pub(super) fn exchange(workshop: &StagingDir, clone: &Path) -> anyhow::Result<()
             let (parent, _) = place(clone)?;
             durable::sync_dir(&workshop.dir).and_then(|()| durable::sync_dir(&parent)).with_context(cannot)
         }
-        // On other file systems in two steps; `mend` repairs a sync that is killed between them.
+        // On other file systems in two steps; `repair` cleans up after a sync that is killed between them.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             let old = workshop.dir.join("old");
             durable::rename(clone, &old).with_context(cannot)?;
@@ -42,7 +42,7 @@ pub(super) fn exchange(workshop: &StagingDir, clone: &Path) -> anyhow::Result<()
 }
 
 /// Cleans up after killed syncs. Returns the directories that were kept for the user.
-pub(super) fn mend(clone: &Path) -> anyhow::Result<Vec<PathBuf>> {
+pub(super) fn repair(clone: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut kept = Vec::new();
     for workshop in StagingDir::leftovers(clone)? {
         let old = workshop.dir.join("old");

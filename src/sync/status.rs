@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::address;
 use super::clone_state::{Found, look};
-use super::exchange::mend;
+use super::exchange::repair;
 use super::failure::{Failure, Kind};
 use super::history::{CommitInfo, MOST_COMMITS, SyncRecord, commits};
 use super::registry::{Benchmark, Source};
@@ -125,7 +125,7 @@ fn fill(
         if let Ok(lock) = std::fs::File::open(lock_file(&path)?)
             && lock.try_lock().is_ok()
         {
-            mend(&path)?;
+            repair(&path)?;
         }
     }
     let Found::Clone(view) = look(benchmark, &path)? else {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::address;
 use super::checkout::{CheckedOut, CheckoutOptions, Moved, uses_lfs};
 use super::clone_state::{CloneState, Found, look, named};
-use super::exchange::{exchange, mend, retire};
+use super::exchange::{exchange, repair, retire};
 use super::failure::{Failure, Kind, mount_point};
 use super::history::SyncRecord;
 use super::lock::lock;
@@ -158,7 +158,7 @@ fn sync(
         return Err(mount_point(benchmark).into());
     }
     let _lock = lock(&lock_file(&path)?, || progress(Step::Waiting))?;
-    let mut notes: Vec<String> = mend(&path)?.iter().map(|kept| kept_note(kept)).collect();
+    let mut notes: Vec<String> = repair(&path)?.iter().map(|kept| kept_note(kept)).collect();
     let sync = Sync { benchmark, source, options, reach, progress, path: &path };
     let mut tries = 0;
     loop {

@@ -119,7 +119,7 @@ impl Upstream {
                 // The remote fails this way if no commit is as recent as the local one.
                 Err(error)
                     if how.as_deref().is_some_and(|how| how.starts_with("--shallow-since"))
-                        && is_no_commit(&error) =>
+                        && is_not_a_commit(&error) =>
                 {
                     continue;
                 }
@@ -160,7 +160,7 @@ fn count(view: &CloneState, from: &str, to: &str) -> anyhow::Result<u64> {
     Ok(counted.parse().unwrap_or(0))
 }
 
-fn is_no_commit(error: &anyhow::Error) -> bool {
+fn is_not_a_commit(error: &anyhow::Error) -> bool {
     let git = error.downcast_ref::<crate::git::GitError>();
     git.is_some_and(|error| {
         [

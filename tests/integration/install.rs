@@ -1,4 +1,4 @@
-//! `install.sh` with a release that somebody changed, cut off or made: nothing is installed.
+//! `install.sh` with a release that was changed, truncated or forged: nothing is installed.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;

@@ -278,7 +278,7 @@ fn lint_names_doubtful_fields_and_writes_rules() {
     lint(&["--strict", "-q"]).expect(0);
 }
 
-/// Keys come from answers that somebody else wrote.
+/// Keys come from untrusted answers.
 #[test]
 fn lint_writes_only_rules_that_can_be_read_and_follows_no_link() {
     let library = || {

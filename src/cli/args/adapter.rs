@@ -39,10 +39,10 @@ pub struct AdapterArgs {
     pub together: Option<String>,
     /// Calls that AgentV makes at once, its `--workers`
     ///
-    /// As soon as this many calls wait, they leave as one batch.
+    /// When this many calls are waiting, they are sent as one batch.
     #[arg(long, value_name = "N", default_value = "50", help_heading = "Batch")]
     pub workers: std::num::NonZeroU32,
-    /// How long fewer calls wait for another one
+    /// How long a smaller batch waits for more calls
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, default_value = "2s", help_heading = "Batch")]
     pub window: Duration,
     /// Local exchange, a git repository [default: .run-evals/exchange.git beside the targets file]

@@ -13,7 +13,7 @@ pub struct DoctorArgs {
     /// The targets file [default: the nearest targets.yaml or .agentv/targets.yaml]
     #[arg(long, value_name = "FILE")]
     pub targets: Option<PathBuf>,
-    /// The target to check; may be given more than once [default: all]
+    /// The target to check; repeatable [default: all]
     #[arg(long, value_name = "NAME")]
     pub target: Vec<String>,
     /// Make no network requests

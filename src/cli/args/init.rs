@@ -38,16 +38,16 @@ pub struct InitRunnerArgs {
     #[arg(long, value_name = "NAME", required_unless_present = "keyless")]
     pub provider: Option<String>,
     /// Store no key: openai, anthropic, azure, aws (bedrock) or gcp (vertex) trusts the jobs of the repository. Prints what to set up at
-    /// the vendor
+    /// the provider
     #[arg(long, value_name = "VENDOR", conflicts_with_all = ["provider", "repository_secret", "no_secret"])]
     pub keyless: Option<String>,
-    /// With --keyless: an id that the vendor gave you, for example `role_arn=arn:aws:iam::…`; may be given more than once
+    /// With --keyless: an id that the provider assigned, for example `role_arn=arn:aws:iam::…`; repeatable
     #[arg(long, value_name = "NAME=VALUE", requires = "keyless", value_parser = parse_id)]
     pub id: Vec<(String, String)>,
     /// The model [default: a cheap one of the provider]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// The address of the API, for azure and openai-compatible
+    /// URL of the API, for azure and openai-compatible
     #[arg(long, value_name = "URL")]
     pub base_url: Option<String>,
     /// US dollars per million tokens, for a model whose price is not known, for example `0.10:0.50`
@@ -59,7 +59,7 @@ pub struct InitRunnerArgs {
     /// Print every step and change nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Who may start runs besides you; may be given more than once
+    /// Who may start runs besides you; repeatable
     #[arg(long, value_name = "LOGIN", value_parser = parse_login)]
     pub allow_sender: Vec<String>,
     /// On GitHub Free: store the key as a repository secret, which every writer can read

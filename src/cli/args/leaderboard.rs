@@ -101,7 +101,7 @@ pub struct LintArgs {
     /// Write the proposed `evals/scoring.yaml` of skills that have none
     #[arg(long)]
     pub write: bool,
-    /// Exit with 1 if a field is doubtful, too
+    /// Exit with 1 also if a field is doubtful
     #[arg(long)]
     pub strict: bool,
     /// Print the result as text or as JSON

@@ -15,7 +15,7 @@ use crate::model::ProblemKind;
 pub struct ReportCommandArgs {
     /// Output directory of `eval`, `dispatch` or `collect`, id of a run, or `latest`
     pub results: PathBuf,
-    /// Report only this target; may be given more than once
+    /// Report only this target; repeatable
     #[arg(long, value_name = "NAME", help_heading = "Report", conflicts_with_all = ["bless", "agentv_run"])]
     pub target: Vec<String>,
     /// What `eval` takes too.

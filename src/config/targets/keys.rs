@@ -68,7 +68,7 @@ const MOMENT: Shape = Shape::Duration(1);
 const SECOND: Shape = Shape::Duration(1000);
 
 const NAME: Key = key("name", Shape::Name, "The name that `--target` and suites take.");
-const PROVIDER: Key = key("provider", Shape::Provider, "Who answers.");
+const PROVIDER: Key = key("provider", Shape::Provider, "The kind of API that the target calls.");
 
 /// Keys that every target may have, also a link.
 const COMMON: [Key; 11] = [
@@ -77,22 +77,22 @@ const COMMON: [Key; 11] = [
     key("fallback_targets", Shape::Strings, "AgentV's: the targets that it tries when this one fails."),
     key("grader_target", Shape::Text, "The target that grades the answers of this one."),
     key("judge_target", Shape::Text, "AgentV's older word for `grader_target`."),
-    key("workers", POSITIVE, "Calls in flight at once, in AgentV's word."),
+    key("workers", POSITIVE, "AgentV's word for `max_concurrency`."),
     key(
         "max_retries",
         Shape::Whole(Some(0), Some(1000)),
         "How often a failed call is retried; default 5. Rate limits do not count.",
     ),
-    key("retry_initial_delay_ms", DELAY, "The first wait before a retry, in milliseconds; default 500."),
+    key("retry_initial_delay_ms", DELAY, "The delay before the first retry, in milliseconds; default 500."),
     key(
         "retry_max_delay_ms",
         DELAY,
-        "The longest wait before a retry, and the longest `Retry-After` that is honored, in milliseconds; default 120000.",
+        "The maximum delay before a retry, and the maximum `Retry-After` that is honored, in milliseconds; default 120000.",
     ),
     key(
         "retry_backoff_factor",
         Shape::Number(1.0, None),
-        "How much longer each wait is than the one before; default 2.",
+        "The factor between successive retry delays; default 2.",
     ),
     key("retry_status_codes", Shape::Wholes, "AgentV's; without effect in run-evals."),
 ];
@@ -108,28 +108,32 @@ const RUNNER: [Key; 17] = [
     key(
         "max_tokens",
         Shape::Whole(Some(1), None),
-        "The longest answer, in tokens; default of `anthropic`: 16384.",
+        "The maximum length of the answer, in tokens; default of `anthropic`: 16384.",
     ),
     key("max_output_tokens", Shape::Whole(Some(1), None), "AgentV's word for `max_tokens`."),
-    key("reasoning_effort", Shape::Text, "How long a reasoning model thinks, as a value of the vendor."),
+    key(
+        "reasoning_effort",
+        Shape::Text,
+        "How long a reasoning model thinks, for example `low`; the provider defines the values.",
+    ),
     key(
         "response_format",
         Shape::ResponseFormat,
         "The form of the answer: text, a JSON object, or a JSON schema.",
     ),
     key("max_concurrency", POSITIVE, "Calls in flight at once, in each job of a workflow run; default 16."),
-    key("requests_per_minute", POSITIVE, "The most calls in a minute."),
-    key("tokens_per_minute", POSITIVE, "The most tokens in a minute."),
-    key("timeout", MOMENT, "The longest that one call may take; default 10m."),
+    key("requests_per_minute", POSITIVE, "The maximum number of calls per minute."),
+    key("tokens_per_minute", POSITIVE, "The maximum number of tokens per minute."),
+    key("timeout", MOMENT, "The time limit of each call; default 10m."),
     key("timeout_seconds", Shape::Above0(Some(86400.0)), "AgentV's word for `timeout`, in seconds."),
-    key("price", Shape::Mapping("price"), "What tokens cost, in US dollars for a million of them."),
+    key("price", Shape::Mapping("price"), "The price per million tokens, in US dollars."),
     key(
         "budget_usd",
         Shape::Above0(None),
-        "The most that a batch may cost, in US dollars; needs `price`. Without `max_tokens`, 4,096 output tokens are assumed for each call.",
+        "The spending limit of a batch, in US dollars; needs `price`. Without `max_tokens`, 4,096 output tokens are assumed for each call.",
     ),
     key("dedupe", Shape::Flag, "Whether identical requests are called once; default `false`."),
-    key("keep_raw", Shape::Flag, "Whether each row keeps the vendor's whole answer; default `false`."),
+    key("keep_raw", Shape::Flag, "Whether each row keeps the provider's whole response; default `false`."),
     key(
         "allow_models",
         Shape::Strings,
@@ -137,14 +141,14 @@ const RUNNER: [Key; 17] = [
     ),
 ];
 
-const MODEL: Key = key("model", Shape::Text, "The model's name at the vendor.");
+const MODEL: Key = key("model", Shape::Text, "The provider's name of the model.");
 const DEPLOYMENT: Key =
     key("deployment", Shape::Text, "The name of the deployment, AgentV's word for `model`.");
 const DEPLOYMENT_NAME: Key = key("deployment_name", Shape::Text, "The same as `deployment`.");
 const VARIANT: Key = key("variant", Shape::Text, "AgentV's older word for `model`.");
 const SEED: Key =
-    key("seed", Shape::Whole(None, None), "Makes answers repeatable, if the vendor supports it.");
-const BASE_URL: Key = key("base_url", URL, "The vendor's URL, without the path of the call.");
+    key("seed", Shape::Whole(None, None), "Makes answers repeatable, if the provider supports it.");
+const BASE_URL: Key = key("base_url", URL, "The URL of the API, without the path of the call.");
 const ENDPOINT: Key = key("endpoint", URL, "AgentV's word for `base_url`.");
 const API_KEY: Key =
     key("api_key", Shape::ApiKey, "The variable that holds the key, as `${{ NAME }}`; never the key itself.");

@@ -100,7 +100,7 @@ fn model(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Read<String> {
     if kind.api().is_none() {
         return model;
     }
-    required_model(settings, model, "add `model:`, the model's name at the vendor")
+    required_model(settings, model, "add `model:`, the provider's name of the model")
 }
 
 /// AgentV has default models, so a file may lack one: that is an error only when the target is used.

@@ -140,7 +140,7 @@ fn run(name: String, results: PathBuf) -> Run {
     let record = RunRecord::find(&results);
     let responses = results.join("responses.jsonl").metadata().ok();
     let modified = || Timestamp::try_from(responses.as_ref()?.modified().ok()?).ok();
-    // Nobody can ship this time: the file was made here then, and the run is not newer than its file.
+    // A checkout cannot set this time: the file was made here then, and the run is not newer than its file.
     let made = responses.as_ref().and_then(|responses| {
         Timestamp::new(responses.ctime(), i32::try_from(responses.ctime_nsec()).ok()?).ok()
     });

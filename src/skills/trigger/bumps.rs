@@ -96,7 +96,7 @@ async fn look(
         }
         _ => None,
     };
-    if !to.rose_by_major_or_minor(from.as_ref()) {
+    if !to.is_bump_from(from.as_ref()) {
         return Ok(PromptChange::Other);
     }
     let Some(commit) = raised_by(client, repo, range, &path, to).await? else {

@@ -9,7 +9,8 @@ use crate::setup::scene::{Account, KEY, with_stdin};
 use crate::support::MockLlm;
 
 /// Commands that install this program.
-const NOT_RUN: [&str; 2] = [
+const NOT_RUN: [&str; 3] = [
+    "curl -fsSL https://github.com/agentv/run-evals/releases/latest/download/install.sh | sh",
     "cargo install --locked --git https://github.com/agentv/run-evals",
     "git clone https://github.com/agentv/run-evals && cd run-evals",
 ];

@@ -43,7 +43,7 @@ fn the_command_reference_is_the_help() {
 fn the_action_reference_is_the_action_file() {
     let action: serde_json::Value = serde_yaml::from_str(include_str!("../../../action.yml")).unwrap();
     let mut page = "# Action inputs and outputs\n\nThis page is generated from `action.yml`. Brackets list the modes that take an input.\n\
-        An input that is not set leaves the command its default. Pass API keys as `env` of the step, under the names that `targets.yaml` refers to.\n"
+        An unset input keeps the command's default. Pass API keys as `env` of the step, under the names that `targets.yaml` refers to.\n"
         .to_owned();
     for kind in ["inputs", "outputs"] {
         let title = if kind == "inputs" { "Inputs" } else { "Outputs" };

@@ -1,4 +1,5 @@
-//! Phrases that make a reader stop, in the docs, the help, the action, the workflows, the pages and the messages.
+//! Phrases that make a reader stop, in everything that is written: docs, help, action, workflows, scripts, pages, messages,
+//! comments, and the names of functions and tests.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -7,13 +8,16 @@ use clap::CommandFactory as _;
 use regress::Regex;
 use run_evals::testing::Cli;
 
+use super::rust_text::{RustText, function_names};
 use super::{pages, root};
 
 /// A phrase, and what to write instead. A space matches a line break too.
-const PHRASES: [(&str, &str); 25] = [
+const PHRASES: [(&str, &str); 34] = [
     (r"\b(is|are|was|were|be) told\b", "name who does what: reports, prints, warns"),
     (r"\b(tell|tells|told) (what|of|how|that|whether|where|apart)\b", "shows, reports, says"),
+    (r"\btold (on|about|to)\b", "name who does what: reports, prints, warns"),
     (r"\btells (its|the|their) \w+ to\b", "requests"),
+    (r"\bhears? of\b", "is notified of, is reported to"),
     (r"\b(goes|go|went|going) on\b", "continues"),
     (r"\bone an? (line|request|model|row|answer|test|case|run|shard|skill)\b", "one per …"),
     (r"\b(a|the) \w+ an? (line|row)\b", "one … per line"),
@@ -27,6 +31,7 @@ const PHRASES: [(&str, &str); 25] = [
     (r"\brose\b", "increased, was raised"),
     (r"\bholes?\b", "missing"),
     (r"\bfor a passing reason\b", "retryable"),
+    (r"\b(is|are) tried again\b", "is retried"),
     (r"\bmay pass\b", "retryable"),
     (r"\bcomes? to\b(?! you\b)", "results in, is"),
     (r"\b(come|comes) and go(es)?\b", "name the event"),
@@ -35,8 +40,17 @@ const PHRASES: [(&str, &str); 25] = [
     (r"\bwhat came of\b", "the result of"),
     (r"\bin plain sight\b", "visible"),
     (r"\bof no use\b", "unusable"),
+    (r"\b(is|are|be) taken for\b", "is mistaken for, counts as"),
+    (r"\basks (every|each) (case|test|model)\b", "runs every …"),
+    (r"\bhangs? up\b", "disconnects"),
+    (r"\bonly those are\b", "only … is, only … are"),
+    (r"\b(is|are) \w+ed since …", "is being …"),
     (
         r"\b\w*(favour|honour|colour|neighbour|labour|behaviour|organis|recognis|serialis|normalis|initialis|summaris|catalogue)\w*",
+        "American spelling",
+    ),
+    (
+        r"\b\w*(optimis|minimis|maximis|prioritis|synchronis|authoris|analysing|licence|judgement|artefact|defence|labelled(?!by)|modelling|travell)\w*",
         "American spelling",
     ),
 ];
@@ -79,62 +93,6 @@ fn files(folder: &str, extension: &'static str) -> impl Iterator<Item = PathBuf>
     paths.filter(move |path| path.extension().is_some_and(|found| found == extension))
 }
 
-/// The string literals of Rust code, each with its line. Continued lines are joined.
-fn literals(code: &str) -> Vec<(usize, String)> {
-    let chars: Vec<char> = code.chars().collect();
-    let is = |at: usize, text: &str| text.chars().enumerate().all(|(n, c)| chars.get(at + n) == Some(&c));
-    let (mut at, mut line, mut found) = (0, 1, Vec::new());
-    while at < chars.len() {
-        if is(at, "//") {
-            while at < chars.len() && chars[at] != '\n' {
-                at += 1;
-            }
-        } else if chars[at] == '\'' {
-            // A character, or a lifetime.
-            let escaped = chars.get(at + 1) == Some(&'\\');
-            at += if escaped { 2 } else { 1 };
-            if escaped {
-                while chars.get(at + 1).is_some_and(|c| *c != '\'') {
-                    at += 1;
-                }
-                at += 2;
-            } else if chars.get(at + 1) == Some(&'\'') {
-                at += 2;
-            }
-        } else if chars[at] == '"' {
-            let hashes = chars[..at].iter().rev().take_while(|c| **c == '#').count();
-            let is_raw = at > hashes && chars[at - hashes - 1] == 'r';
-            let end = format!("\"{}", "#".repeat(if is_raw { hashes } else { 0 }));
-            let (start, mut text) = (line, String::new());
-            at += 1;
-            while at < chars.len() && !is(at, &end) {
-                if !is_raw && chars[at] == '\\' {
-                    at += 1;
-                    if chars[at] == '\n' {
-                        while chars[at].is_whitespace() {
-                            line += usize::from(chars[at] == '\n');
-                            at += 1;
-                        }
-                    } else {
-                        text.push(if chars[at] == 'n' { '\n' } else { chars[at] });
-                        at += 1;
-                    }
-                    continue;
-                }
-                line += usize::from(chars[at] == '\n');
-                text.push(chars[at]);
-                at += 1;
-            }
-            at += end.chars().count();
-            found.push((start, text.replace('\n', " ")));
-        } else {
-            line += usize::from(chars[at] == '\n');
-            at += 1;
-        }
-    }
-    found
-}
-
 fn assert_none(found: &[String]) {
     assert!(found.is_empty(), "{} phrases to replace:\n{}", found.len(), found.join("\n"));
 }
@@ -144,10 +102,37 @@ fn phrases_are_found_across_lines_and_in_literals() {
     let mut found = Vec::new();
     find("page.md", 1, "one\ntwo goes\non, three\nStands", &mut found);
     assert_eq!(found, ["page.md:2: `goes on` → continues", "page.md:4: `Stands` → is"]);
-    let code =
-        "let a = '\"'; // \"no\"\nf(\"x \\\n   y\", r#\"z \"q\" \"#, '\\'', b'\\\\');\n&'a str; \"w\\n\"";
-    let expected = [(2, "x y"), (3, "z \"q\" "), (4, "w ")].map(|(line, text)| (line, text.to_owned()));
-    assert_eq!(literals(code), expected);
+}
+
+#[test]
+fn every_phrase_that_is_replaced_is_found() {
+    // One sentence per phrase, so that a phrase that no longer matches is noticed.
+    for text in [
+        "Limits are obeyed where they are told.",
+        "a page that asks nobody for anything",
+        "a result with holes is no verdict",
+        "how often two equal systems may be taken for a regression",
+        "asks every case of a skill",
+        "what failed for a passing reason",
+        "Tell of each target whether it can be used",
+        "Where those hear of a failed job",
+        "Whoever disconnects",
+        "whoever hangs up",
+        "only those are read that the suite attaches",
+        "mend the key",
+        "or does not give it away",
+        "the batch comes and goes",
+        "`x` is evaluated since …",
+        "started clean, and told on when it fails",
+        "before somebody looked",
+        "one a line",
+        "it is tried again",
+        "the optimised build",
+    ] {
+        let mut found = Vec::new();
+        find("page.md", 1, text, &mut found);
+        assert!(!found.is_empty(), "no phrase matches: {text}");
+    }
 }
 
 #[test]
@@ -179,15 +164,43 @@ fn the_help_uses_plain_words() {
 }
 
 #[test]
+fn the_changelog_and_the_scripts_use_plain_words() {
+    let mut paths: Vec<PathBuf> =
+        ["CHANGELOG.md", "Dockerfile", "install.sh"].map(|name| root().join(name)).to_vec();
+    for folder in [".ci", "docs/serve"] {
+        let entries = std::fs::read_dir(root().join(folder)).unwrap();
+        paths.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    assert_none(&find_in_files(paths.into_iter()));
+}
+
+#[test]
 fn the_messages_use_plain_words() {
-    let mut found = find_in_files(files("src", "html"));
+    let texts = ["html", "js", "css", "md"];
+    let mut found = find_in_files(texts.into_iter().flat_map(|extension| files("src", extension)));
     for path in files("src", "rs") {
         let name = path.strip_prefix(root()).unwrap().display().to_string();
         let is_test = name.split('/').any(|part| part.starts_with("tests"));
         let text = std::fs::read_to_string(&path).unwrap();
         let code = if is_test { "" } else { text.split("#[cfg(test)]\nmod ").next().unwrap() };
-        for (line, literal) in literals(code) {
+        for (line, literal) in RustText::of(code).literals {
             find(&name, line, &literal, &mut found);
+        }
+    }
+    assert_none(&found);
+}
+
+#[test]
+fn the_comments_and_the_names_of_functions_use_plain_words() {
+    let mut found = Vec::new();
+    for path in ["src", "tests", "benches", "examples"].into_iter().flat_map(|folder| files(folder, "rs")) {
+        let name = path.strip_prefix(root()).unwrap().display().to_string();
+        let code = std::fs::read_to_string(&path).unwrap();
+        for (line, comment) in RustText::of(&code).comments {
+            find(&name, line, &comment, &mut found);
+        }
+        for (line, function) in function_names(&code) {
+            find(&name, line, &function, &mut found);
         }
     }
     assert_none(&found);

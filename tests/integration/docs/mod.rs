@@ -5,6 +5,7 @@ mod generated;
 mod language;
 mod links;
 mod recording;
+mod rust_text;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -152,6 +153,19 @@ fn the_documented_caller_of_the_reusable_workflow_is_the_file_that_users_copy() 
     for name in names {
         assert!(page.contains(&format!("`{name}`")), "docs/reusable-workflow.md does not name `{name}`");
     }
+}
+
+#[test]
+fn the_first_change_of_the_contributor_guide_can_be_made() {
+    let guide = include_str!("../../../CONTRIBUTING.md");
+    let (_, step) = guide.split_once("**Change the message.** In `").unwrap();
+    let [file, _, old, _, new] = step.split('`').take(5).collect::<Vec<_>>()[..] else { panic!("{step}") };
+    let source = std::fs::read_to_string(root().join(file)).unwrap();
+    assert!(source.contains(old), "{file} does not contain `{old}`");
+    let line = |mark: &str| guide.split_once(mark).unwrap().1.lines().next().unwrap();
+    let (before, after) = (line("│-"), line("│+"));
+    assert!(include_str!("../init.rs").contains(before), "no snapshot has the line: {before}");
+    assert_eq!(before.replace(old, new), after);
 }
 
 #[test]

@@ -88,7 +88,7 @@ fn no_call_waits_for_a_refresh_that_it_does_not_need() {
     output.expect(0);
     assert_answered(&vendors, &workspace, 800);
     assert!(vendors.counter("exchanges") >= 2, "no refresh");
-    // While the second exchange is under way, calls go on with the current token: hundreds would fit into that time.
+    // While the second exchange is under way, calls continue with the current token: hundreds would fit into that time.
     let meanwhile = vendors.counter("calls_during_exchange");
     assert!(meanwhile > 20, "{meanwhile} calls during an exchange");
     assert_eq!(vendors.counter("rejected"), 0);

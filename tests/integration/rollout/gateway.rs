@@ -311,7 +311,7 @@ fn no_token_is_recorded_and_other_users_cannot_read_the_traces() {
     };
     say(&text.replace(later, "-"));
     gateway.workspace.write_private("tokens", &format!("{first}\n{later}\n"));
-    gateway.hang_up();
+    gateway.reload();
     let path = "/status?rollout_id=a";
     until("the new token", || gateway.ask_as(Some(later), "GET", path, None).0 == 200);
     say(&text);

@@ -48,7 +48,7 @@ impl Gateway {
     }
 
     /// Makes it reload its files.
-    pub(crate) fn hang_up(&self) {
+    pub(crate) fn reload(&self) {
         self.server.signal(nix::sys::signal::Signal::SIGHUP);
     }
 

@@ -53,7 +53,7 @@ fn every_state_is_reported_without_changes() {
 }
 
 #[test]
-fn an_exit_code_tells_whether_everything_is_current() {
+fn the_exit_code_is_0_if_everything_is_current() {
     let bench = Bench::new();
     let code = |more: &[&str]| {
         let args = [&["sync", "--status", "--allow-local"], more].concat();

@@ -415,7 +415,7 @@ fn a_missing_model_is_reported_where_the_target_is_used() {
      2 |   - { name: g, provider: gemini, api_key: '${{ KEY }}' }
        |             ^
 
-    hint: add `model:`, the model's name at the vendor
+    hint: add `model:`, the provider's name of the model
     ");
     insta::assert_snapshot!(unresolved(yaml, "a", &env()), @r"
     target `a`: `model` is missing

@@ -12,8 +12,8 @@ use crate::protocol::MOST_SHARDS;
 
 const INTRODUCTION: &str = "# Keys of `targets.yaml`
 
-Unknown keys are errors. `${{ NAME }}` and `${{ NAME:-default }}` may replace any value except `name` and `price`; a key is
-always a reference.
+Unknown keys are errors. `${{ NAME }}` and `${{ NAME:-default }}` may replace any value except `name` and `price`. An API key is always a
+reference. [Choose targets](models.md) has examples. This page is generated.
 
 ";
 
@@ -32,7 +32,7 @@ fn the_page_and_the_schema_have_every_provider_and_every_key() {
 
 fn page() -> String {
     let mut page = INTRODUCTION.to_owned();
-    page.push_str("| `provider` | other names | usual variable of the key | default of `base_url` |\n|---|---|---|---|\n");
+    page.push_str("## Providers\n\n| `provider` | other names | usual variable of the key | default of `base_url` |\n|---|---|---|---|\n");
     let code = |text: &str| format!("`{text}`");
     for kind in &PROVIDERS {
         let aliases: Vec<String> = kind.aliases.iter().map(|alias| code(alias)).collect();
@@ -40,41 +40,55 @@ fn page() -> String {
         let (key, base) = (or_dash(kind.key_variable), or_dash(kind.base_url));
         let _ = writeln!(page, "| `{}` | {} | {key} | {base} |", kind.name, aliases.join(", "));
     }
+    for (title, keys) in sections() {
+        let _ = writeln!(page, "\n## {title}\n");
+        table(&mut page, keys);
+    }
+    page.push_str("\n## `price`\n\nA mapping:\n\n");
+    table(&mut page, PRICE.keys());
+    for kind in &PROVIDERS {
+        let Some((_, oidc)) = kind.api().and_then(auth_of) else { continue };
+        let _ = writeln!(page, "\n## `auth.github_oidc` of `{}`\n\nA mapping:\n", kind.name);
+        table(&mut page, oidc.keys());
+    }
+    page
+}
+
+/// The keys by the targets that have them, in the order of the providers; keys that most targets have come first.
+fn sections() -> Vec<(String, Vec<&'static Key>)> {
     let groups: Vec<(&str, Group)> = PROVIDERS.iter().map(|kind| (kind.name, of_kind(kind))).collect();
     let mut seen: Vec<&Key> = Vec::new();
+    let mut sections: Vec<(usize, String, Vec<&Key>)> = Vec::new();
     for key in groups.iter().flat_map(|(_, group)| group.keys()).chain(LINK.keys()) {
-        if !seen.iter().any(|known| known.id == key.id) {
-            seen.push(key);
+        if seen.iter().any(|known| known.id == key.id) {
+            continue;
         }
-    }
-    page.push_str("\n| key | value | providers | meaning |\n|---|---|---|---|\n");
-    for key in seen {
+        seen.push(key);
         let has = |group: &Group| group.keys().any(|known| known.id == key.id);
         let names: Vec<String> =
-            groups.iter().filter(|(_, group)| has(group)).map(|(name, _)| code(name)).collect();
-        let providers = match names.len() {
-            0 => "none: it names another target".to_owned(),
-            count if count == groups.len() => "all".to_owned(),
+            groups.iter().filter(|(_, group)| has(group)).map(|(name, _)| format!("`{name}`")).collect();
+        let title = match names.len() {
+            0 => "Links to another target".to_owned(),
+            count if count == groups.len() => "All targets".to_owned(),
             count if count + 1 == groups.len() && !has(&groups[count].1) => {
-                "all but `github-actions`".to_owned()
+                "All targets but `github-actions`".to_owned()
             }
             _ => names.join(", "),
         };
-        let _ = writeln!(page, "| `{}` | {} | {providers} | {} |", key.name, value(key.shape), key.about);
-    }
-    page.push_str("\n`price` is a mapping:\n\n| key | value | meaning |\n|---|---|---|\n");
-    for key in PRICE.keys() {
-        let _ = writeln!(page, "| `{}` | {} | {} |", key.name, value(key.shape), key.about);
-    }
-    for kind in &PROVIDERS {
-        let Some((_, oidc)) = kind.api().and_then(auth_of) else { continue };
-        let _ = writeln!(page, "\n`auth.github_oidc` of `{}` is a mapping:\n", kind.name);
-        page.push_str("| key | value | meaning |\n|---|---|---|\n");
-        for key in oidc.keys() {
-            let _ = writeln!(page, "| `{}` | {} | {} |", key.name, value(key.shape), key.about);
+        match sections.iter_mut().find(|(_, known, _)| *known == title) {
+            Some((_, _, keys)) => keys.push(key),
+            None => sections.push((names.len(), title, vec![key])),
         }
     }
-    page
+    sections.sort_by_key(|(count, _, _)| std::cmp::Reverse(*count));
+    sections.into_iter().map(|(_, title, keys)| (title, keys)).collect()
+}
+
+fn table(page: &mut String, keys: impl IntoIterator<Item = &'static Key>) {
+    page.push_str("| key | value | meaning |\n|---|---|---|\n");
+    for key in keys {
+        let _ = writeln!(page, "| `{}` | {} | {} |", key.name, value(key.shape), key.about);
+    }
 }
 
 /// The legal values, in a few words.
@@ -86,7 +100,7 @@ fn value(shape: Shape) -> String {
     };
     match shape {
         Shape::Name | Shape::Text | Shape::Verbatim => "text".to_owned(),
-        Shape::Provider => "one of the above".to_owned(),
+        Shape::Provider => "one of [these](#providers)".to_owned(),
         Shape::Form(_, expected) => {
             let mut chars = expected.trim_end_matches('.').chars();
             chars

@@ -203,7 +203,7 @@ fn only_a_runner_repository_sends_the_identity_elsewhere() {
     assert!(refused(&at("http://login.example/token")).contains("expected an `https://` URL"));
 }
 
-/// Whether a target with these lines can be used in a job, by the owner of a checkout that is no runner repository.
+/// Whether a target with these lines can be used in a job, by the owner of a checkout that is not a runner repository.
 fn is_accepted(lines: &str) -> bool {
     load(&one(lines)).is_ok_and(|(file, _)| file.resolve("t", &job()).is_ok())
 }
@@ -347,7 +347,7 @@ fn aliases_lead_to_the_authentication_of_their_end() {
 }
 
 #[test]
-fn secrets_are_no_ids() {
+fn secrets_are_refused_as_ids() {
     let yaml = one(&OPENAI.replace("idp_1", "'${{ KEY }}'"));
     let (file, _) = load(&yaml).unwrap();
     assert_eq!(file.secret_names().collect::<Vec<_>>(), [""; 0]);

@@ -177,7 +177,7 @@ impl LocalExchange {
 
 /// Identifies a request.
 fn request_mark(id: &str, sha256: Digest) -> u64 {
-    mark(Digest::of(format!("{sha256}{id}").as_bytes()))
+    mark(sha256.and(id.as_bytes()))
 }
 
 /// Identifies a row.

@@ -71,6 +71,11 @@ impl Digest {
         Self(hasher.finalize().into())
     }
 
+    /// The digest of this one followed by more bytes.
+    pub fn and(self, bytes: &[u8]) -> Self {
+        Self::finish(Sha256::new_with_prefix(self.0).chain_update(bytes))
+    }
+
     /// The first half: unique enough, in half the memory.
     pub fn half(&self) -> u128 {
         let mut half = [0; 16];
@@ -81,7 +86,10 @@ impl Digest {
 
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::encode(self.0))
+        // On the stack: several digests are written for every row.
+        let mut digits = [0; 64];
+        hex::encode_to_slice(self.0, &mut digits).map_err(|_| fmt::Error)?;
+        f.write_str(str::from_utf8(&digits).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -112,7 +112,8 @@ impl Reader for Loader<'_> {
     }
 
     fn read(&mut self, path: &Path, at: &Span) -> Option<Source> {
-        if self.leaves_bundle(path, at) {
+        // A message about such a file would quote its lines.
+        if self.leaves_bundle(path, at) || self.is_credential(path, at) {
             return None;
         }
         match regular_file::read(path, regular_file::CONTENT) {

@@ -24,7 +24,7 @@ pub fn check(dir: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Like [`check`]; also rejects a directory with a symlink in it.
+/// Like [`check`]; also rejects a directory that contains anything but files and directories: reading a pipe would never end.
 pub fn check_entries(dir: &Path) -> Result<(), Failure> {
     check(dir)?;
     if own_parts(dir).is_empty() {
@@ -38,7 +38,7 @@ pub fn check_entries(dir: &Path) -> Result<(), Failure> {
     for entry in entries {
         let entry = entry.map_err(cannot)?;
         let kind = entry.file_type().map_err(cannot)?;
-        if kind.is_symlink() {
+        if !kind.is_file() && !kind.is_dir() {
             return Err(refusal(&entry.path(), kind, "a file or a directory"));
         }
     }
@@ -79,8 +79,10 @@ fn refusal(path: &Path, kind: FileType, expected: &str) -> Failure {
         }
     } else if kind.is_dir() {
         "a directory".to_owned()
-    } else {
+    } else if kind.is_file() {
         "a file".to_owned()
+    } else {
+        "neither a file nor a directory".to_owned()
     };
     let path = shown(path);
     Failure::config(format!("`{path}` is {found}, expected {expected}: nothing is written there"))

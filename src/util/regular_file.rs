@@ -1,5 +1,5 @@
 //! Files from a checkout. Such a file may be a device, a named pipe, or a symlink to one, and reading it
-//! would never end.
+//! would never end. A symlink into `/proc` leads to the environment of this process, with its secrets.
 
 use std::fs::{File, FileType, Metadata, OpenOptions};
 use std::io::{self, Read as _};
@@ -21,7 +21,22 @@ pub fn open(path: &Path) -> io::Result<(File, Metadata)> {
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     let metadata = file.metadata()?;
     check(metadata.file_type())?;
+    reject_proc(&file)?;
     Ok((file, metadata))
+}
+
+/// Rejects a file that the kernel makes up about a process.
+#[cfg(target_os = "linux")]
+fn reject_proc(file: &File) -> io::Result<()> {
+    if rustix::fs::fstatfs(file)?.f_type == rustix::fs::PROC_SUPER_MAGIC {
+        return Err(io::Error::other("it is information about a process, expected a regular file"));
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reject_proc(_: &File) -> io::Result<()> {
+    Ok(())
 }
 
 /// Reads a file of at most `most` bytes.

@@ -106,6 +106,57 @@ fn files_named_by_a_suite_must_be_regular_files() {
     }
 }
 
+/// A link in a checkout can lead to the environment of the command, and a message would quote it.
+#[test]
+fn files_about_processes_are_not_read() {
+    let mut told = String::new();
+    for (name, suite) in [
+        ("s.eval.yaml", SUITE),
+        ("targets.yaml", SUITE),
+        (".env", SUITE),
+        ("cases.jsonl", "tests: [file://cases.jsonl]\n"),
+    ] {
+        let workspace = scene();
+        workspace.write("s.eval.yaml", suite);
+        let _ = std::fs::remove_file(workspace.path(name));
+        symlink("/proc/self/environ", workspace.path(name)).unwrap();
+        told.push_str(run(&workspace, &EVAL).expect(3).stderr.lines().next().unwrap());
+        told.push('\n');
+    }
+    assert_snapshot!(told, @r"
+    error: cannot read the suite `s.eval.yaml`: it is information about a process, expected a regular file
+    error: cannot read `targets.yaml`: it is information about a process, expected a regular file
+    error: cannot read `.env`: it is information about a process, expected a regular file
+    error: cannot read `cases.jsonl`: it is information about a process, expected a regular file
+    ");
+}
+
+/// A message about a test file quotes its lines.
+#[test]
+fn a_test_file_cannot_be_a_link_to_credentials() {
+    for secret in [".netrc", ".git/config", ".env.production"] {
+        let workspace = checkout();
+        workspace.write(secret, "machine example.com password own-secret\n");
+        symlink(secret, workspace.path("cases.jsonl")).unwrap();
+        workspace.write("s.eval.yaml", "tests: [file://cases.jsonl]\n");
+        let stderr = run(&workspace, &EVAL).expect(3).stderr;
+        assert!(!stderr.contains("own-secret"), "{stderr}");
+        assert!(stderr.contains("a suite does not send credentials to a model"), "{stderr}");
+    }
+}
+
+#[test]
+fn files_of_evaluations_must_be_regular_files() {
+    let workspace = scene();
+    place(&workspace, ".run-evals/evaluate/evaluations/b1.json", Odd::Pipe);
+    let args = ["evaluate", "letters", "--batch-id", "b1", "--targets", "targets.yaml"];
+    assert_snapshot!(run(&workspace, &args).expect(3).stderr, @r"
+    error: `.run-evals/evaluate/evaluations/b1.json` is neither a file nor a directory, expected a file or a directory: nothing is written there
+
+    hint: it may have come with the checkout: look at it, then remove it with `rm '.run-evals/evaluate/evaluations/b1.json'`
+    ");
+}
+
 #[test]
 fn files_read_by_bundle_must_be_regular_files() {
     let script = "tests:\n  - {id: a, input: hi, criteria: x, assertions: [{type: code-grader, command: [bun, run, go]}]}\n";

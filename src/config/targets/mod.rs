@@ -35,6 +35,7 @@ pub use values::parse_duration;
 use self::entry::Entry;
 use super::{Document, Env, Node, Problems, Roots, Source, each_reference};
 use crate::model::{Failure, Limits, Target};
+use crate::util::regular_file;
 use crate::util::secrets::is_secret_name;
 
 /// A targets file: the shapes of its entries are checked, its environment references are not resolved yet.
@@ -59,7 +60,13 @@ impl TargetsFile {
 
     /// Reads a file and checks the shapes of all entries; returns the warnings rendered. Messages call it `shown_as`.
     pub fn load(path: &Path, shown_as: &Path) -> Result<(Self, Vec<String>), Failure> {
-        let bytes = std::fs::read(path).map_err(|error| {
+        // The user may name a pipe; a checkout may have a link to any file.
+        let read = if path.is_file() {
+            regular_file::read(path, regular_file::SETTINGS)
+        } else {
+            std::fs::read(path)
+        };
+        let bytes = read.map_err(|error| {
             Failure::config(format!("cannot read `{}`: {error}", shown_as.display()))
                 .hint("`--targets FILE` names another file")
         })?;

@@ -72,6 +72,7 @@ impl Digest {
     }
 
     /// The digest of this one followed by more bytes.
+    #[must_use]
     pub fn and(self, bytes: &[u8]) -> Self {
         Self::finish(Sha256::new_with_prefix(self.0).chain_update(bytes))
     }

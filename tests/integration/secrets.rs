@@ -72,11 +72,15 @@ fn assert_no_part_of_the_key(workspace: &Workspace, printed: &str) {
     }
 }
 
+/// Texts in which every length limit up to 2,000 cuts a key, each at other positions of the key.
+fn long_texts() -> impl Iterator<Item = String> {
+    let keys = format!("{KEY} ").repeat(2000 / KEY.len());
+    (0..KEY.len()).step_by(3).map(move |before| "x".repeat(before) + &keys)
+}
+
 #[test]
 fn a_key_is_redacted_where_the_length_limit_of_a_message_would_cut_it() {
-    // Each position of the limit relative to the key.
-    for before in (500 - KEY.len()..=500).step_by(3) {
-        let message = format!("{}{KEY} is wrong", "x".repeat(before));
+    for message in long_texts() {
         let url = vendor(400, &json!({"error": {"message": message}}));
         let (workspace, printed) = dispatched_to(&url, 5);
         assert_no_part_of_the_key(&workspace, &printed);
@@ -85,10 +89,11 @@ fn a_key_is_redacted_where_the_length_limit_of_a_message_would_cut_it() {
 
 #[test]
 fn a_key_is_redacted_where_the_length_limit_of_a_finish_reason_would_cut_it() {
-    let reason = format!("{}{KEY}", "x".repeat(480));
-    let choice = json!({"message": {"role": "assistant", "content": "x"}, "finish_reason": reason});
-    let (workspace, printed) = dispatched_to(&vendor(200, &json!({"choices": [choice]})), 0);
-    assert_no_part_of_the_key(&workspace, &printed);
+    for reason in long_texts() {
+        let choice = json!({"message": {"role": "assistant", "content": "x"}, "finish_reason": reason});
+        let (workspace, printed) = dispatched_to(&vendor(200, &json!({"choices": [choice]})), 0);
+        assert_no_part_of_the_key(&workspace, &printed);
+    }
 }
 
 /// The key in encodings in which a provider may echo it.

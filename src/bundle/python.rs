@@ -118,7 +118,7 @@ impl Compiler<'_> {
             let is_key = before.ends_with(['{', ' ', ',', '.']);
             is_key.then(|| (i + 1, value[1..].split(quote).next().unwrap_or_default()))
         });
-        paths.flat_map(|(line, path)| self.local_project(script, line, path)).collect()
+        paths.filter_map(|(line, path)| self.local_project(script, line, path)).collect()
     }
 
     /// A project of the repository that a file with requirements names.

@@ -102,7 +102,7 @@ fn a_repository_with_a_key_keeps_its_files_and_shows_what_is_left() {
         account.github.put_file(REPO, "targets.yaml", format!("targets:\n{keyless}{more}"));
         let told = account.workspace.run(&["doctor"]).expect(0).stdout;
         let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert_eq!([unused, &delete].map(|part| told.contains(part)), [is_unused; 2], "{told}");
+        assert_eq!([unused, delete.as_str()].map(|part| told.contains(part)), [is_unused; 2], "{told}");
     }
 }
 

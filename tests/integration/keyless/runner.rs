@@ -97,8 +97,8 @@ fn a_policy_refuses_the_static_key_of_a_grader() {
     github.put_file(REPO, "targets.yaml", format!("targets:\n{targets}"));
     Stage::write_target(&workspace, REPO, "grader_target: judge");
     workspace.write("s.eval.yaml", "tests:\n  - { id: a, input: one, criteria: good }\n");
-    let args = ["eval", "s.eval.yaml", "--target", "cloud", "--output", "out", "-q"];
-    let output = workspace.run(&args).expect(5);
+    let output = workspace.run(&["eval", "s.eval.yaml", "--target", "cloud", "--output", "out"]);
+    assert_ne!(output.code, Some(0), "{}", output.stdout);
     assert!(output.stderr.contains("has a static key, and the policy allows none"), "{}", output.stderr);
     assert_eq!((vendors.counter("calls"), vendors.counter("ok")), (1, 1));
 }

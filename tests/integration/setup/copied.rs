@@ -115,9 +115,9 @@ fn printed_commands_work_as_they_are() {
         };
         // The ids go into the command that was printed with them.
         let command = half.rsplit_once("```sh\n").unwrap().1;
-        let names = ids.iter().map(|id| id.split_once('=').unwrap().0);
-        assert!(names.into_iter().all(|name| command.contains(&format!("--id {name}="))), "{command}");
-        let options = ids.iter().flat_map(|id| ["--id", id]);
+        let mut names = ids.iter().map(|id| id.split_once('=').unwrap().0);
+        assert!(names.all(|name| command.contains(&format!("--id {name}="))), "{command}");
+        let options = ids.iter().flat_map(|id| ["--id", id.as_str()]);
         let more = more.iter().copied().filter(|word| *word != "--id" && !word.starts_with("project="));
         let init: Vec<&str> =
             ["init", "runner", REPO, "--keyless", vendor].into_iter().chain(more).chain(options).collect();

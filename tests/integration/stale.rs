@@ -8,6 +8,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::support::Workspace;
 
+const BINARY: &str = env!("CARGO_BIN_EXE_run-evals");
+
 const EXCHANGE: &str = ".run-evals/exchange.git";
 
 fn workspace() -> Workspace {
@@ -97,8 +99,10 @@ fn git_ends_with_the_command_that_started_it() {
             ".agentv/benchmarks.yaml",
             format!("benchmarks:\n  - id: one\n    path: ../clones/one\n    source: {{ url: \"{url}\", ref: main }}\n"),
         );
-        let mut child =
-            workspace.command(&["sync", "one"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        // Tests that `nohup` started ignore hangups, and so would the command.
+        let mut command = std::process::Command::new("env");
+        workspace.like(command.args(["--default-signal=HUP", BINARY, "sync", "one"]));
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let (mut connection, _) = listener.accept().unwrap();
         connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut request = [0; 1024];
@@ -124,10 +128,8 @@ fn a_command_started_with_nohup_survives_a_hangup() {
             "benchmarks:\n  - id: one\n    path: ../clones/one\n    source: {{ url: \"{url}\", ref: main }}\n"
         ),
     );
-    let plain = workspace.command(&["sync", "one"]);
     let mut command = std::process::Command::new("nohup");
-    command.arg(plain.get_program()).args(plain.get_args()).current_dir(workspace.root()).env_clear();
-    command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    workspace.like(command.args([BINARY, "sync", "one"]));
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (mut connection, _) = listener.accept().unwrap();
     let mut request = [0; 1024];

@@ -1,6 +1,6 @@
 //! The charts, ready for the template. Their values are also in its tables.
 
-use super::board::{Board, Row};
+use super::board::{Board, EntryRow};
 use super::views::{Share, counted};
 use crate::report::{ACROSS, DOWN, Px, Scale, Tick, number};
 
@@ -18,7 +18,7 @@ pub(super) struct Line<'r> {
 /// One entry, at the position of its commit.
 pub(super) struct Point<'r> {
     place: usize,
-    pub(super) row: &'r Row,
+    pub(super) row: &'r EntryRow,
     pub(super) share: Share,
     pub(super) x: Px,
     pub(super) y: Px,
@@ -30,7 +30,7 @@ pub(super) struct Point<'r> {
 /// A skill's accuracy over commits.
 pub(super) struct OverTime<'r> {
     /// The commits, oldest first: one row each.
-    pub(super) steps: Vec<&'r Row>,
+    pub(super) steps: Vec<&'r EntryRow>,
     pub(super) lines: Vec<Line<'r>>,
     pub(super) levels: Vec<Tick>,
     /// Labels of commits: the time, and the short name below.
@@ -41,8 +41,8 @@ pub(super) struct OverTime<'r> {
 
 impl<'r> OverTime<'r> {
     /// The chart for the entries of one skill, newest first.
-    pub(super) fn of(board: &Board, rows: &[&'r Row]) -> Self {
-        let mut steps: Vec<&Row> = Vec::new();
+    pub(super) fn of(board: &Board, rows: &[&'r EntryRow]) -> Self {
+        let mut steps: Vec<&EntryRow> = Vec::new();
         for row in rows {
             if steps.last().is_none_or(|last| last.entry.prompt_commit != row.entry.prompt_commit) {
                 steps.push(row);
@@ -52,7 +52,7 @@ impl<'r> OverTime<'r> {
         steps.truncate(MOST_STEPS);
         steps.reverse();
         // By model and scoring, newest first.
-        let mut models: Vec<&Row> = Vec::new();
+        let mut models: Vec<&EntryRow> = Vec::new();
         for row in rows {
             if models
                 .iter()
@@ -62,7 +62,7 @@ impl<'r> OverTime<'r> {
             }
         }
         let newest = models.clone();
-        let is_earlier = |row: &Row| {
+        let is_earlier = |row: &EntryRow| {
             let first = newest.iter().find(|known| known.model == row.model);
             first.is_some_and(|first| first.entry.scoring() != row.entry.scoring())
         };
@@ -73,7 +73,7 @@ impl<'r> OverTime<'r> {
             .iter()
             .map(|line| {
                 let is_of =
-                    |row: &&&Row| (row.model, row.entry.scoring()) == (line.model, line.entry.scoring());
+                    |row: &&&EntryRow| (row.model, row.entry.scoring()) == (line.model, line.entry.scoring());
                 let entries = rows.iter().rev().filter(is_of);
                 let placed = entries.filter_map(|row| {
                     let place =
@@ -94,7 +94,7 @@ impl<'r> OverTime<'r> {
         let apart = ((x.at(1.0).0 - x.at(0.0).0) / 10.0).min(3.0);
         let middle = number(values.len().saturating_sub(1)) / 2.0;
         let lines = values.into_iter().enumerate().map(|(line, (model, points))| {
-            let point = |(place, row, share): (usize, &'r Row, Share)| Point {
+            let point = |(place, row, share): (usize, &'r EntryRow, Share)| Point {
                 place,
                 row,
                 share,
@@ -109,7 +109,7 @@ impl<'r> OverTime<'r> {
         let every = steps.len().div_ceil(8).max(1);
         let labeled =
             steps.iter().enumerate().filter(|(place, _)| (steps.len() - 1 - place).is_multiple_of(every));
-        let label = |(place, row): (usize, &&'r Row)| {
+        let label = |(place, row): (usize, &&'r EntryRow)| {
             let day = row.time.map(|time| time.strftime("%-d %b").to_string());
             let at = x.at(number(place));
             (

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::config::targets::auth_keys::auth_of;
-use crate::config::targets::keys::{Group, Key, LINK, PRICE, of_kind};
+use crate::config::targets::keys::{Key, KeyGroup, LINK, PRICE, of_kind};
 use crate::config::targets::shape::Shape;
 use crate::config::targets::targets_schema;
 use crate::model::PROVIDERS;
@@ -40,7 +40,7 @@ fn page() -> String {
         let (key, base) = (or_dash(kind.key_variable), or_dash(kind.base_url));
         let _ = writeln!(page, "| `{}` | {} | {key} | {base} |", kind.name, aliases.join(", "));
     }
-    let groups: Vec<(&str, Group)> = PROVIDERS.iter().map(|kind| (kind.name, of_kind(kind))).collect();
+    let groups: Vec<(&str, KeyGroup)> = PROVIDERS.iter().map(|kind| (kind.name, of_kind(kind))).collect();
     let mut seen: Vec<&Key> = Vec::new();
     for key in groups.iter().flat_map(|(_, group)| group.keys()).chain(LINK.keys()) {
         if !seen.iter().any(|known| known.id == key.id) {
@@ -49,7 +49,7 @@ fn page() -> String {
     }
     page.push_str("\n| key | value | providers | meaning |\n|---|---|---|---|\n");
     for key in seen {
-        let has = |group: &Group| group.keys().any(|known| known.id == key.id);
+        let has = |group: &KeyGroup| group.keys().any(|known| known.id == key.id);
         let names: Vec<String> =
             groups.iter().filter(|(_, group)| has(group)).map(|(name, _)| code(name)).collect();
         let providers = match names.len() {

@@ -10,21 +10,8 @@ use crate::config::did_you_mean;
 /// The input that names the command; a command of two words has a hyphen (`rollout-run`).
 const MODE: &str = "mode";
 /// Commands that are not modes: AgentV, users, and `run:` steps run them.
-const NO_MODES: [&str; 13] = [
-    "init",
-    "doctor",
-    "adapter",
-    "serve",
-    "leaderboard",
-    "skills",
-    "targets",
-    "completions",
-    "runs",
-    "open",
-    "clean",
-    "cancel",
-    "help",
-];
+const NO_MODES: &str =
+    "init doctor adapter serve leaderboard skills targets completions runs open clean cancel help";
 /// Read by the program itself: a secret must never be an argument.
 const NOT_ARGUMENTS: [&str; 2] = [MODE, "token"];
 
@@ -100,7 +87,8 @@ pub fn argv(
 
 /// The commands that are modes, as words; a command with subcommands is represented by these.
 fn modes(root: &clap::Command) -> Vec<(Vec<String>, &clap::Command)> {
-    let own = root.get_subcommands().filter(|command| !NO_MODES.contains(&command.get_name()));
+    let own =
+        root.get_subcommands().filter(|command| !NO_MODES.split(' ').any(|name| name == command.get_name()));
     own.flat_map(|command| {
         let name = command.get_name().to_owned();
         if !command.is_subcommand_required_set() {
@@ -169,7 +157,8 @@ mod tests {
 
     #[test]
     fn inputs_become_arguments() {
-        let argv = argv_of(&[
+        let argv = |vars: &[(&str, &str)]| argv_of(vars).unwrap();
+        let inputs = [
             ("INPUT_MODE", "eval"),
             ("INPUT_SUITE", "-odd name.yaml"),
             ("INPUT_MAX-CONCURRENCY", "8"),
@@ -178,53 +167,33 @@ mod tests {
             ("INPUT_DEADLINE", ""),
             ("INPUT_TOKEN", "ghs_secret"),
             ("HOME", "/root"),
-        ]);
-        assert_eq!(argv.unwrap(), "run-evals eval --keep-raw --max-concurrency=8 -- -odd name.yaml");
-    }
-
-    #[test]
-    fn a_command_of_two_words_has_a_hyphen() {
-        let argv = argv_of(&[("INPUT_MODE", "rollout-run"), ("INPUT_DATASET", "rows.jsonl")]);
-        assert_eq!(argv.unwrap(), "run-evals rollout run --dataset=rows.jsonl");
-        let alone = argv_of(&[("INPUT_MODE", "rollout")]).unwrap_err();
-        assert!(alone.contains("unknown `mode: rollout`") && alone.contains("`rollout-dispatch`"), "{alone}");
-    }
-
-    #[test]
-    fn a_batch_id_is_positional_where_the_command_says_so() {
-        let collect = argv_of(&[("INPUT_MODE", "collect"), ("INPUT_BATCH-ID", "b1")]);
-        assert_eq!(collect.unwrap(), "run-evals collect -- b1");
-        let run = argv_of(&[("INPUT_MODE", "run"), ("INPUT_BATCH-ID", "b1")]);
-        assert_eq!(run.unwrap(), "run-evals run --batch-id=b1");
-    }
-
-    #[test]
-    fn a_repeatable_option_has_one_value_per_line() {
-        let argv = argv_of(&[
-            ("INPUT_MODE", "eval"),
-            ("INPUT_SUITE", "s.yaml"),
-            ("INPUT_TARGET", "gpt\n  claude\n\n"),
-        ]);
-        assert_eq!(argv.unwrap(), "run-evals eval --target=gpt --target=claude -- s.yaml");
-    }
-
-    #[test]
-    fn positionals_of_one_name_are_one_per_line() {
-        let argv = argv_of(&[("INPUT_MODE", "sync"), ("INPUT_IDS", "refunds\n  -odd\n\n")]);
-        assert_eq!(argv.unwrap(), "run-evals sync -- refunds -odd");
-    }
-
-    #[test]
-    fn an_option_can_omit_its_value() {
-        let of = |value| {
-            argv_of(&[("INPUT_MODE", "bundle"), ("INPUT_SUITE", "s.yaml"), ("INPUT_CAPTURE-ENV", value)])
-        };
-        assert_eq!(of("true").unwrap(), "run-evals bundle --capture-env -- s.yaml");
-        assert_eq!(of("A,B").unwrap(), "run-evals bundle --capture-env=A,B -- s.yaml");
+        ];
+        assert_eq!(argv(&inputs), "run-evals eval --keep-raw --max-concurrency=8 -- -odd name.yaml");
+        // A command of two words has a hyphen.
+        let inputs = [("INPUT_MODE", "rollout-run"), ("INPUT_DATASET", "rows.jsonl")];
+        assert_eq!(argv(&inputs), "run-evals rollout run --dataset=rows.jsonl");
+        // A batch id is positional where the command says so.
+        let inputs = |mode| [("INPUT_MODE", mode), ("INPUT_BATCH-ID", "b1")];
+        assert_eq!(argv(&inputs("collect")), "run-evals collect -- b1");
+        assert_eq!(argv(&inputs("run")), "run-evals run --batch-id=b1");
+        // Repeated values are one per line.
+        let inputs =
+            [("INPUT_MODE", "eval"), ("INPUT_SUITE", "s.yaml"), ("INPUT_TARGET", "gpt\n  claude\n\n")];
+        assert_eq!(argv(&inputs), "run-evals eval --target=gpt --target=claude -- s.yaml");
+        let inputs = [("INPUT_MODE", "sync"), ("INPUT_IDS", "refunds\n  -odd\n\n")];
+        assert_eq!(argv(&inputs), "run-evals sync -- refunds -odd");
+        // An option can omit its value.
+        let of = |value| [("INPUT_MODE", "bundle"), ("INPUT_SUITE", "s.yaml"), ("INPUT_CAPTURE-ENV", value)];
+        assert_eq!(argv(&of("true")), "run-evals bundle --capture-env -- s.yaml");
+        assert_eq!(argv(&of("A,B")), "run-evals bundle --capture-env=A,B -- s.yaml");
+        // Without a mode, the command line applies.
+        assert_eq!(argv(&[("INPUT_SUITE", "x")]), "run-evals");
     }
 
     #[test]
     fn mistakes_are_reported() {
+        let alone = argv_of(&[("INPUT_MODE", "rollout")]).unwrap_err();
+        assert!(alone.contains("unknown `mode: rollout`") && alone.contains("`rollout-dispatch`"), "{alone}");
         let unknown_mode = argv_of(&[("INPUT_MODE", "evla")]).unwrap_err();
         assert!(
             unknown_mode.contains("expected one of `eval`, `dispatch`, `collect`, `run`, `report`"),
@@ -240,10 +209,5 @@ mod tests {
             not_boolean.contains("input `dedupe`: expected `true` or `false`, found `yes`"),
             "{not_boolean}"
         );
-    }
-
-    #[test]
-    fn without_a_mode_the_command_line_applies() {
-        assert_eq!(argv_of(&[("INPUT_SUITE", "x")]).unwrap(), "run-evals");
     }
 }

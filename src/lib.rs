@@ -85,7 +85,7 @@ pub fn main() -> ExitCode {
 pub mod testing {
     pub use crate::cli::Cli;
     pub use crate::config::{Document, Env, TargetsFile};
-    pub use crate::engine::grade::{self, Answers, Commands, Pass, Rows};
+    pub use crate::engine::grade::{self, BatchToGrade, Commands, GraderResponses, Pass};
     pub use crate::exchange::LocalExchange;
     pub use crate::git::Remote;
     pub use crate::github::{Auth, Client, ClientOptions, Dispatched};
@@ -93,10 +93,11 @@ pub mod testing {
     pub use crate::model::{Digest, OutputMessage, RemoteResults, Replicates, Response, Secret, TokenUsage};
     pub use crate::protocol::{DispatchInputs, Handover, RowSeal, RunnerOptions};
     pub use crate::skills::evaluate::{
-        Checkout, CheckoutError, CheckoutProblem, Order, Source, Update, Workspace, check_out,
+        Checkout, CheckoutError, CheckoutProblem, CloneSource, EvaluationRequest, Update, Workspace,
+        check_out,
     };
     pub use crate::suite::{GraderOptions, SuiteOptions, load_suite};
-    pub use crate::sync::{Options, Registry, Step, sync_one};
+    pub use crate::sync::{Options, Registry, SyncStep, sync_one};
     pub use crate::util::redact::Redactor;
     pub use crate::util::sealed_json;
 }

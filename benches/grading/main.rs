@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use nix::sys::resource::{UsageWho, getrusage};
 use run_evals::testing::Env;
 use run_evals::testing::Redactor;
-use run_evals::testing::{Answers, Commands, Pass, Rows, grade};
+use run_evals::testing::{BatchToGrade, Commands, GraderResponses, Pass, grade};
 use run_evals::testing::{Digest, OutputMessage, Response, TokenUsage};
 use run_evals::testing::{GraderOptions, SuiteOptions, load_suite};
 
@@ -88,7 +88,7 @@ fn grade_so_many(count: usize, dir: &Path) {
         redactor: Redactor::new([]),
         temporary: std::sync::OnceLock::new(),
     };
-    let rows = Rows {
+    let rows = BatchToGrade {
         suite: &suite,
         responses: &responses,
         range: 0..std::fs::metadata(&responses).unwrap().len(),
@@ -100,7 +100,8 @@ fn grade_so_many(count: usize, dir: &Path) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut scores = std::fs::File::create(dir.join("scores.jsonl")).unwrap();
     let (_stop, stopped) = tokio::sync::watch::channel(false);
-    let pass = runtime.block_on(grade::grade(&rows, None, &Answers::new(), &mut scores, stopped)).unwrap();
+    let pass =
+        runtime.block_on(grade::grade(&rows, None, &GraderResponses::new(), &mut scores, stopped)).unwrap();
     let (wall, cpu) = (start.elapsed(), processor_time().saturating_sub(before));
     let peak = getrusage(UsageWho::RUSAGE_SELF).unwrap().max_rss();
     assert!(matches!(pass, Pass::Done), "a model is needed");

@@ -92,8 +92,7 @@ fn stage(llm: &[&str], runner: &str, target: &str) -> Stage {
          api_key: ${{{{ OPENAI_API_KEY }}}}\n    {runner}\n"
     );
     github.put_file(REPO, "targets.yaml", targets);
-    let workspace =
-        Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
+    let workspace = github.workspace(TOKEN);
     let cloud = format!(
         "targets:\n  - name: cloud\n    provider: github-actions\n    repo: {REPO}\n    workflow: run-evals.yml\n    \
          target: llm\n    timeout: 60m\n    {target}\n"

@@ -27,7 +27,7 @@ pub struct JoinedBatch {
 
 /// The outcome of the last attempt of a batch.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct AttemptOutcome {
     /// The number of attempts.
     pub tries: u32,
     /// Why the whole batch failed, in one line, and the exit code.
@@ -87,7 +87,7 @@ impl JoinedBatch {
 
     /// Its outcome, if an attempt has finished. An unreadable one counts as missing: another attempt finds the responses in the
     /// exchange.
-    pub fn outcome(&self) -> anyhow::Result<Option<Outcome>> {
+    pub fn outcome(&self) -> anyhow::Result<Option<AttemptOutcome>> {
         match std::fs::read(self.dir.join(OUTCOME)) {
             Ok(json) => Ok(readable(&json, OUTCOME)),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -112,11 +112,11 @@ impl JoinedBatch {
     }
 
     /// Stores the responses, if any, and then the outcome of the batch. Only the leader may call it.
-    pub fn finish(&self, responses: Option<&[u8]>, outcome: Outcome) -> anyhow::Result<()> {
+    pub fn finish(&self, responses: Option<&[u8]>, outcome: AttemptOutcome) -> anyhow::Result<()> {
         if let Some(responses) = responses {
             self.put(RESPONSES, responses)?;
         }
-        self.put(OUTCOME, &serde_json::to_vec(&Outcome { tries: self.tries()? + 1, ..outcome })?)
+        self.put(OUTCOME, &serde_json::to_vec(&AttemptOutcome { tries: self.tries()? + 1, ..outcome })?)
     }
 
     /// The names of its calls, in request order.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::{JoinedBatch, Outcome, Prompt, Rendezvous, RunDir, Ticket};
+use super::{AttemptOutcome, JoinedBatch, Prompt, Rendezvous, RunDir, Ticket};
 use crate::config::Roots;
 use crate::console::{self, signals};
 use crate::engine::{ExecutionOptions, Input, Observer, Plan, RemoteOptions, RunLimits, TestChoice, inputs};
@@ -182,10 +182,13 @@ impl Call<'_> {
     }
 
     /// Runs the batch, for all calls that wait for it.
-    async fn lead(&self, batch: &JoinedBatch, mut lock: Option<File>) -> anyhow::Result<Outcome> {
+    async fn lead(&self, batch: &JoinedBatch, mut lock: Option<File>) -> anyhow::Result<AttemptOutcome> {
         if let Err(error) = self.run(batch, &mut lock).await {
             let (exit, line) = one_line(&error);
-            batch.finish(None, Outcome { failure: Some((line, exit as u8)), ..Outcome::default() })?;
+            batch.finish(
+                None,
+                AttemptOutcome { failure: Some((line, exit as u8)), ..AttemptOutcome::default() },
+            )?;
         }
         batch.outcome()?.context("the batch has no outcome")
     }
@@ -211,7 +214,7 @@ impl Call<'_> {
         let mut responses = Vec::new();
         execution.wait_all(submitted, &mut responses).await?;
         let reason = execution.reason().map(ToOwned::to_owned);
-        batch.finish(Some(&responses), Outcome { reason, ..Outcome::default() })?;
+        batch.finish(Some(&responses), AttemptOutcome { reason, ..AttemptOutcome::default() })?;
         // The others need not wait for the cleanup.
         drop(lock.take());
         execution.clean_up().await;
@@ -233,7 +236,7 @@ impl Call<'_> {
 }
 
 /// The response, or why there is none.
-fn answered(response: Option<Response>, outcome: Outcome) -> Result<Response, Failure> {
+fn answered(response: Option<Response>, outcome: AttemptOutcome) -> Result<Response, Failure> {
     if let (Some((line, exit)), false) =
         (outcome.failure, response.as_ref().is_some_and(Response::is_settled))
     {

@@ -126,7 +126,7 @@ impl BatchMemory {
 /// The row of a test. Almost every row starts with its id, so the others need no parsing.
 fn find(responses: &Path, test_id: &str) -> anyhow::Result<Option<Response>> {
     #[derive(Deserialize)]
-    struct Row {
+    struct BatchRow {
         id: String,
     }
     let beginning = format!("{{\"id\":{},", serde_json::Value::from(test_id));
@@ -135,7 +135,7 @@ fn find(responses: &Path, test_id: &str) -> anyhow::Result<Option<Response>> {
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line)? > 0 {
         let is_it = line.starts_with(beginning.as_bytes())
-            || !line.starts_with(b"{\"id\":") && serde_json::from_slice::<Row>(&line)?.id == test_id;
+            || !line.starts_with(b"{\"id\":") && serde_json::from_slice::<BatchRow>(&line)?.id == test_id;
         if is_it {
             return Ok(Some(serde_json::from_slice(&line).context("cannot read a response")?));
         }

@@ -14,7 +14,7 @@ mod rendezvous;
 mod run_dir;
 
 pub use agentv_batch::{SuiteCall, answer_suite};
-pub use batch::{JoinedBatch, Outcome};
+pub use batch::{AttemptOutcome, JoinedBatch};
 pub use call::{CallOptions, answer_call};
 pub use memory::{BatchMemory, BatchState, TestOutcome};
 pub use prompt::Prompt;

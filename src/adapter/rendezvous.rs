@@ -414,7 +414,7 @@ mod tests {
                 .iter()
                 .map(|_| r#"{"id":"a","output":[{"role":"assistant","content":"x"}],"duration_ms":1,"model":"m","target":"t","attempts":1,"request_sha256":"0000000000000000000000000000000000000000000000000000000000000000"}"#.to_owned() + "\n")
                 .collect();
-            batch.finish(Some(rows.as_bytes()), super::super::batch::Outcome::default()).unwrap();
+            batch.finish(Some(rows.as_bytes()), super::super::batch::AttemptOutcome::default()).unwrap();
             mark("answered");
         }
         drop(lock);

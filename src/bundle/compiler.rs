@@ -13,7 +13,7 @@ use crate::util::secrets::{SecretMatch, find_secret};
 
 /// The paths of the suite and its repository. All are absolute, with links resolved.
 #[derive(Debug)]
-pub(super) struct Places {
+pub(super) struct SuitePaths {
     /// The repository.
     pub(super) root: PathBuf,
     /// The suite.
@@ -24,7 +24,7 @@ pub(super) struct Places {
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the suite")]
 pub(super) struct Compiler<'a> {
     pub(super) env: &'a Env,
-    pub(super) places: Places,
+    pub(super) places: SuitePaths,
     /// AgentV's working directory is the base of a few references.
     pub(super) lookup: Lookup,
     /// The meaning of the suite's keys.
@@ -63,7 +63,7 @@ pub(super) struct Compiler<'a> {
 }
 
 impl<'a> Compiler<'a> {
-    pub(super) fn new(env: &'a Env, places: Places, lookup: Lookup, files: Files) -> Self {
+    pub(super) fn new(env: &'a Env, places: SuitePaths, lookup: Lookup, files: Files) -> Self {
         Self {
             env,
             places,

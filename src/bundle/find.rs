@@ -27,6 +27,15 @@ pub fn find_suites(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
+/// The folder of a suite's results if several suites have a common output directory.
+pub fn folder_of(suite: &Path) -> String {
+    let text = suite.to_string_lossy();
+    let text = text.trim_start_matches(['.', '/']);
+    let end = text.rfind(['/']).map_or(0, |at| at + 1);
+    let name = text[end..].split('.').next().unwrap_or_default();
+    format!("{}{name}", &text[..end]).replace(['/', '.'], "-")
+}
+
 /// Every suite in a directory and its subdirectories, except hidden ones.
 fn suites_below(dir: &Path) -> Result<Vec<PathBuf>, Failure> {
     let shown = printable(&dir.to_string_lossy());

@@ -45,7 +45,7 @@ pub struct Manifest {
     /// What is left behind, and why.
     pub left_behind: Vec<LeftBehind>,
     /// The files inlined into `eval.yaml` or `targets.yaml`.
-    pub inlined: Vec<Inlined>,
+    pub inlined: Vec<InlinedFile>,
     /// Everything in it except this file.
     pub files: Vec<FileRecord>,
 }
@@ -71,7 +71,7 @@ pub struct Provenance {
 /// An inlined file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Inlined {
+pub struct InlinedFile {
     /// Its path in the repository.
     pub source: String,
     /// The digest of its content.
@@ -201,8 +201,8 @@ pub(super) fn agentv_required(required: Option<&str>, dir: &Path, root: &Path) -
 }
 
 /// The inlined files, as the manifest lists them.
-pub(super) fn inlined(files: &BTreeMap<String, Digest>) -> Vec<Inlined> {
-    files.iter().map(|(source, sha256)| Inlined { source: source.clone(), sha256: *sha256 }).collect()
+pub(super) fn inlined(files: &BTreeMap<String, Digest>) -> Vec<InlinedFile> {
+    files.iter().map(|(source, sha256)| InlinedFile { source: source.clone(), sha256: *sha256 }).collect()
 }
 
 #[cfg(test)]

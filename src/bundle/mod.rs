@@ -46,18 +46,18 @@ use std::time::UNIX_EPOCH;
 use anyhow::Context as _;
 use jiff::Timestamp;
 
-pub use self::find::find_suites;
+pub use self::find::{find_suites, folder_of};
 pub use self::manifest::{Manifest, Provenance};
-pub use self::open::{Opened, UnpackedArchive, open, verify_digest};
+pub use self::open::{OpenSuite, UnpackedArchive, open, verify_digest};
 pub use self::pack::pack;
-pub use self::render::{Written, render_left_behind};
+pub use self::render::{WrittenBundle, render_left_behind};
 pub use self::upload_artifact::upload_artifact;
 pub use self::variables::{Capture, State};
-pub use self::verify::{Verified, verify};
+pub use self::verify::{VerifiedBundle, verify};
 pub use self::verify_run::verify_run;
-pub use self::write::Placed;
+pub use self::write::WriteOutcome;
 
-use self::compiler::{Compiler, Places};
+use self::compiler::{Compiler, SuitePaths};
 use self::files::{BundleEntry, Files, LeftBehind, include_hint};
 use self::included::Included;
 use self::variables::{Forbidden, check_text, forbidden};
@@ -141,7 +141,8 @@ impl Plan {
             .flat_map(|out| [out.with_added_extension("tar.gz"), runs_of(&out), out])
             .collect();
         let files = Files::new(root.clone(), exclude, included, by_git);
-        let mut compiler = Compiler::new(request.env, Places { root, suite }, Lookup::new(dir, cwd), files);
+        let mut compiler =
+            Compiler::new(request.env, SuitePaths { root, suite }, Lookup::new(dir, cwd), files);
         compiler.compile(format, request, worktree.as_ref())
     }
 
@@ -171,7 +172,7 @@ impl Plan {
     }
 
     /// Writes it atomically; replaces another bundle only by force.
-    pub fn write(mut self, out: &Path, force: bool) -> anyhow::Result<(Placed, Manifest)> {
+    pub fn write(mut self, out: &Path, force: bool) -> anyhow::Result<(WriteOutcome, Manifest)> {
         let draft = Draft::begin(out)?;
         self.manifest.files = draft.write(&self.entries, &self.forbidden)?;
         let placed = draft.finish(&self.manifest, force)?;
@@ -288,10 +289,10 @@ pub fn runs_of(out: &Path) -> PathBuf {
 }
 
 /// A bundle of a bundle is a verified copy: the same bytes.
-pub fn copy(from: &Path, out: &Path, force: bool) -> anyhow::Result<(Placed, Manifest)> {
+pub fn copy(from: &Path, out: &Path, force: bool) -> anyhow::Result<(WriteOutcome, Manifest)> {
     let verified = verify(from)?;
     if from.canonicalize().ok() == out.canonicalize().ok() {
-        return Ok((Placed::Unchanged, verified.manifest));
+        return Ok((WriteOutcome::Unchanged, verified.manifest));
     }
     let draft = Draft::begin(out)?;
     let mut entries = BTreeMap::new();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::pack::{file_digest, unpack};
-use super::verify::{Verified, verify};
+use super::verify::{VerifiedBundle, verify};
 use super::{bundle_of, suite_of};
 use crate::engine::Observer;
 use crate::model::{Digest, Failure, printable};
@@ -11,14 +11,14 @@ use crate::util::WorkDir;
 
 /// An opened suite. An archive stays unpacked as long as this value lives.
 #[derive(Debug)]
-pub struct Opened {
+pub struct OpenSuite {
     /// The suite's file.
     pub path: PathBuf,
     _unpacked: Option<WorkDir>,
 }
 
 /// Opens a suite, or the suite of a bundle given by its directory or archive.
-pub fn open(path: PathBuf, observer: &dyn Observer) -> anyhow::Result<Opened> {
+pub fn open(path: PathBuf, observer: &dyn Observer) -> anyhow::Result<OpenSuite> {
     if path.is_dir()
         && let Some(dir) = bundle_of(&path)
     {
@@ -28,10 +28,10 @@ pub fn open(path: PathBuf, observer: &dyn Observer) -> anyhow::Result<Opened> {
             let names = printable(&verified.beside.join("`, `"));
             observer.note(&format!("not part of the bundle `{}`: `{names}`", dir.display()));
         }
-        return Ok(Opened { path: suite_of(&dir), _unpacked: None });
+        return Ok(OpenSuite { path: suite_of(&dir), _unpacked: None });
     }
-    let Some(archive) = UnpackedArchive::open(&path)? else { return Ok(Opened { path, _unpacked: None }) };
-    Ok(Opened { path: suite_of(&archive.bundle()), _unpacked: Some(archive.0) })
+    let Some(archive) = UnpackedArchive::open(&path)? else { return Ok(OpenSuite { path, _unpacked: None }) };
+    Ok(OpenSuite { path: suite_of(&archive.bundle()), _unpacked: Some(archive.0) })
 }
 
 /// The unpacked bundle of an archive.
@@ -57,7 +57,7 @@ impl UnpackedArchive {
 }
 
 /// Checks the directory or archive of a bundle, and its digest if one is expected.
-pub fn verify_digest(path: &Path, expected: Option<&Digest>) -> anyhow::Result<Verified> {
+pub fn verify_digest(path: &Path, expected: Option<&Digest>) -> anyhow::Result<VerifiedBundle> {
     let archive = UnpackedArchive::open(path)?;
     let archive_digest = archive.as_ref().map(|_| file_digest(path)).transpose()?;
     let dir = archive.as_ref().map_or_else(|| path.to_owned(), UnpackedArchive::bundle);

@@ -5,30 +5,30 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{Manifest, Placed, State, Verified};
+use super::{Manifest, State, VerifiedBundle, WriteOutcome};
 use crate::model::{Digest, printable};
 
 /// A bundle that was written.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenBundle {
     /// The directory, or the archive if one was made.
     pub path: PathBuf,
     /// Its digest.
     pub sha256: Digest,
     /// Whether it already existed.
-    pub placed: Placed,
+    pub placed: WriteOutcome,
     /// Its manifest.
     pub manifest: Manifest,
 }
 
-impl Written {
+impl WrittenBundle {
     /// The JSON output.
     pub fn to_json(&self) -> Value {
         let manifest = &self.manifest;
         json!({
             "bundle": self.path,
             "sha256": self.sha256,
-            "unchanged": self.placed == Placed::Unchanged,
+            "unchanged": self.placed == WriteOutcome::Unchanged,
             "name": manifest.name,
             "tests": manifest.tests,
             "targets": manifest.targets,
@@ -44,7 +44,7 @@ impl Written {
     pub fn to_text(&self) -> String {
         let manifest = &self.manifest;
         let mut text = String::new();
-        let unchanged = if self.placed == Placed::Unchanged { ", unchanged" } else { "" };
+        let unchanged = if self.placed == WriteOutcome::Unchanged { ", unchanged" } else { "" };
         let _ = writeln!(text, "bundle   {}{unchanged}", self.path.display());
         let _ = writeln!(text, "sha256   {}", self.sha256);
         let targets =
@@ -86,7 +86,7 @@ pub fn render_left_behind(manifest: &Manifest) -> String {
     text
 }
 
-impl Verified {
+impl VerifiedBundle {
     /// The JSON output.
     pub fn to_json(&self, path: &Path) -> Value {
         json!({

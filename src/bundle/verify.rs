@@ -56,7 +56,7 @@ const PLACES: [&str; 6] =
 
 /// A verified bundle.
 #[derive(Debug)]
-pub struct Verified {
+pub struct VerifiedBundle {
     /// Its manifest.
     pub manifest: Manifest,
     /// The digest of the manifest, which covers everything.
@@ -79,12 +79,12 @@ impl fmt::Display for Difference {
 }
 
 /// Checks a bundle and reports every difference at once.
-pub fn verify(dir: &Path) -> anyhow::Result<Verified> {
+pub fn verify(dir: &Path) -> anyhow::Result<VerifiedBundle> {
     verify_as(dir, dir)
 }
 
 /// The same, with another name in messages.
-pub(super) fn verify_as(dir: &Path, shown: &Path) -> anyhow::Result<Verified> {
+pub(super) fn verify_as(dir: &Path, shown: &Path) -> anyhow::Result<VerifiedBundle> {
     let text = read_manifest(dir).map_err(|error| {
         Failure::config(format!("`{}` is not a bundle: cannot read `{MANIFEST}`: {error}", shown.display()))
             .hint("`run-evals bundle SUITE -o DIR` creates one")
@@ -119,7 +119,7 @@ pub(super) fn verify_as(dir: &Path, shown: &Path) -> anyhow::Result<Verified> {
         extra.links.iter().map(|name| different(name, "is a symbolic link; runs never create one here")),
     );
     if wrong.is_empty() {
-        return Ok(Verified { sha256: Digest::of(&text), manifest, beside: extra.beside });
+        return Ok(VerifiedBundle { sha256: Digest::of(&text), manifest, beside: extra.beside });
     }
     Err(not_as_listed(&wrong, shown).into())
 }

@@ -22,7 +22,7 @@ const BUFFER: usize = 1 << 20;
 
 /// The result of writing a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Placed {
+pub enum WriteOutcome {
     /// It is new, or replaced another one.
     Written,
     /// The same bytes already existed.
@@ -99,7 +99,7 @@ impl Draft {
     }
 
     /// Adds the manifest and moves the directory into place.
-    pub(super) fn finish(self, manifest: &Manifest, force: bool) -> anyhow::Result<Placed> {
+    pub(super) fn finish(self, manifest: &Manifest, force: bool) -> anyhow::Result<WriteOutcome> {
         let text = manifest.to_text();
         let dir = self.dir();
         let cannot = || format!("cannot write `{MANIFEST}` of the bundle");
@@ -109,7 +109,7 @@ impl Draft {
     }
 
     /// Moves the directory into place; `text` is its manifest.
-    pub(super) fn place(self, text: &str, force: bool) -> anyhow::Result<Placed> {
+    pub(super) fn place(self, text: &str, force: bool) -> anyhow::Result<WriteOutcome> {
         let dir = self.dir();
         let cannot = || format!("cannot put the bundle at `{}`", self.out.display());
         fs::set_permissions(&dir, Permissions::from_mode(0o755)).with_context(cannot)?;
@@ -117,7 +117,7 @@ impl Draft {
             if read_manifest(&self.out).is_ok_and(|known| known == text.as_bytes())
                 && super::verify(&self.out).is_ok()
             {
-                return Ok(Placed::Unchanged);
+                return Ok(WriteOutcome::Unchanged);
             }
             if !force {
                 let message = format!("`{}` is another bundle", self.out.display());
@@ -127,7 +127,7 @@ impl Draft {
             durable::rename_unsynced(&self.out, &self.workshop.path().join("old")).with_context(cannot)?;
         }
         durable::rename_unsynced(&dir, &self.out).with_context(cannot)?;
-        Ok(Placed::Written)
+        Ok(WriteOutcome::Written)
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::{BundleArgs, BundleCommand, Format};
 use super::display::Display;
 pub(super) use crate::bundle::open;
-use crate::bundle::{self, Capture, Plan, Request, UnpackedArchive, Written};
+use crate::bundle::{self, Capture, Plan, Request, UnpackedArchive, WrittenBundle};
 use crate::console::{self, actions};
 use crate::engine::inputs;
 use crate::model::{Digest, Exit, Failure};
@@ -30,7 +30,7 @@ pub(super) async fn bundle(args: BundleArgs, display: &Display) -> anyhow::Resul
         plan.write(out, args.force)?
     };
     let sha256 = Digest::of(manifest.to_text().as_bytes());
-    let mut written = Written { path: out.clone(), sha256, placed, manifest };
+    let mut written = WrittenBundle { path: out.clone(), sha256, placed, manifest };
     if args.archive {
         written.path = out.with_added_extension("tar.gz");
         written.sha256 = bundle::pack(out, &written.path)?;

@@ -10,7 +10,7 @@ use super::report::{self, Publication};
 use super::{bundle, several_suites, summary};
 use crate::console::{actions, stdout};
 use crate::engine::report::{DEFAULT_RESULTS, Output, runs};
-use crate::engine::{Execution, Finished, Input, Plan, TestChoice, inputs, write_requests};
+use crate::engine::{Execution, ExecutionResult, Input, Plan, TestChoice, inputs, write_requests};
 use crate::exchange::LocalExchange;
 use crate::model::{Exit, Failure, ProblemKind};
 use crate::report::{Footer, REPORT_FILE};
@@ -36,7 +36,7 @@ pub(super) async fn eval(args: EvalArgs, display: &Display) -> anyhow::Result<Ex
 /// A suite that was given, and its file, which may be in a bundle.
 pub(super) struct Suite {
     pub(super) shown: PathBuf,
-    opened: crate::bundle::Opened,
+    opened: crate::bundle::OpenSuite,
 }
 
 impl Suite {
@@ -121,7 +121,7 @@ pub(super) struct Conclusion<'c> {
 /// Prints the results and reports them according to the options.
 pub(super) async fn conclude(
     execution: Execution,
-    mut finished: Finished,
+    mut finished: ExecutionResult,
     Conclusion { dir, footer, format, report, is_graded, github, env, display }: Conclusion<'_>,
 ) -> anyhow::Result<Exit> {
     let is_scored = finished.summary.scores.is_some();

@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 
-use super::args::{EvaluateArgs, Format, GithubArgs, PublishArgs};
+use super::args::{EvaluateArgs, Format, PublishArgs};
 use super::display::Display;
-use super::github;
 use crate::config::Env;
 use crate::console::{self, actions, signals};
 use crate::engine::{self, inputs};
@@ -15,8 +14,8 @@ use crate::github::Client;
 use crate::model::{BatchId, Exit, Failure};
 use crate::skills::evaluate::trust::{self, UntrustedTrees};
 use crate::skills::evaluate::{
-    self, Evaluated, Order, Progress, PublishOptions, Published, Source, Update, Workspace,
-    pull_request_body, render_text,
+    self, CloneSource, EvaluationRequest, EvaluationResult, Progress, PublishOptions, Published, Update,
+    Workspace, pull_request_body, render_text,
 };
 use crate::util::own_dir;
 use crate::util::process_env::ProcessEnv;
@@ -28,10 +27,12 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     let library = args.library.as_deref().unwrap_or(Path::new("."));
     let untrusted = UntrustedTrees::of(Some(library), args.datasets.as_deref());
     let env = inputs::environment_but(&cwd, &cwd, |dir| untrusted.contain(dir))?;
-    let client = client(&args.publish, &args.github, env.process(), display)?;
+    // For the library, which may be private, and for the pull request.
+    let access = args.github.access();
+    let client = access.optional_client(args.publish.open_pr, env.process(), Arc::new(display.say()))?;
     let targets = trust::targets(args.targets.targets.as_deref(), &cwd, &untrusted)?;
     let workspace = workspace(&args, targets, &env, client.clone(), display)?;
-    let order = Order::new(args.skill.clone(), args.replicates, args.git_sha.clone());
+    let order = EvaluationRequest::new(args.skill.clone(), args.replicates, args.git_sha.clone());
     let order = evaluate::resumed(order, &workspace, args.batch_id.as_ref())?;
     let checkout = evaluate::check_out(&workspace, &order).await.map_err(Failure::from)?;
     if let Some(warning) = checkout.check_branch(args.publish.open_pr)? {
@@ -89,24 +90,6 @@ pub(super) async fn evaluate(args: EvaluateArgs, display: &Display) -> anyhow::R
     })
 }
 
-/// The client for the library and the pull request. Without a pull request, a token is used if available: the library may be
-/// private.
-fn client(
-    publish: &PublishArgs,
-    github: &GithubArgs,
-    env: &ProcessEnv,
-    display: &Display,
-) -> anyhow::Result<Option<Client>> {
-    match github::client(github, env, display) {
-        Ok(client) => Ok(Some(client)),
-        Err(error) if publish.open_pr || github.token_file.is_some() || github.app_id.is_some() => Err(error),
-        Err(error) => {
-            tracing::debug!("no token for GitHub: {error:#}");
-            Ok(None)
-        }
-    }
-}
-
 fn workspace(
     args: &EvaluateArgs,
     targets: PathBuf,
@@ -114,10 +97,9 @@ fn workspace(
     github: Option<Client>,
     display: &Display,
 ) -> anyhow::Result<Workspace> {
-    let source = |dir: &Path| Source { dir: dir.to_path_buf(), update: Update::Leave };
+    let source = |dir: &Path| CloneSource { dir: dir.to_path_buf(), update: Update::Leave };
     let display = display.clone();
-    own_dir::check_entries(&args.state)?;
-    own_dir::check_entries(&args.state.join("evaluations"))?;
+    Workspace::check_state(&args.state)?;
     std::fs::create_dir_all(&args.state)
         .with_context(|| format!("cannot make `{}`", args.state.display()))?;
     own_dir::ignore_by_git(&args.state)?;
@@ -172,7 +154,11 @@ fn tell_published(published: &Published, display: &Display) -> bool {
     false
 }
 
-fn tell(args: &EvaluateArgs, evaluated: &Evaluated, published: Option<&Published>) -> anyhow::Result<()> {
+fn tell(
+    args: &EvaluateArgs,
+    evaluated: &EvaluationResult,
+    published: Option<&Published>,
+) -> anyhow::Result<()> {
     match args.format {
         Format::Json => console::json(&evaluate::render_json(evaluated, published)?)?,
         Format::Text => console::stdout(&render_text(evaluated))?,

@@ -2,7 +2,6 @@
 
 use super::args::{InitArgs, InitCommand, InitRunnerArgs};
 use super::display::Display;
-use super::github;
 use crate::console::stdout;
 use crate::model::Exit;
 use crate::setup::{self, ModelChoice, RunnerPlan};
@@ -18,7 +17,7 @@ pub(super) async fn init(args: InitArgs, display: &Display) -> anyhow::Result<Ex
 async fn runner(args: InitRunnerArgs, display: &Display) -> anyhow::Result<Exit> {
     let (provider, keyless) =
         setup::choose_provider(args.provider.as_deref(), args.keyless.as_deref(), args.id)?;
-    let client = github::client(&args.github, &ProcessEnv::read(), display)?;
+    let client = args.github.client(&ProcessEnv::read(), display)?;
     let plan = RunnerPlan {
         model: ModelChoice { model: args.model, base_url: args.base_url, price: args.price },
         repo: args.repo,

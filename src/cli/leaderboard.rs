@@ -41,7 +41,8 @@ pub(super) fn leaderboard(command: LeaderboardCommand, display: &Display) -> any
             for warning in &warnings {
                 display.warning(warning);
             }
-            let site::Written { pages, files, largest_page, bytes, deleted } = site::write(&board, &output)?;
+            let site::WrittenSite { pages, files, largest_page, bytes, deleted } =
+                site::write(&board, &output)?;
             let deleted = if deleted > 0 { format!(", {deleted} old files deleted") } else { String::new() };
             display.note(&format!(
                 "{pages} pages, {files} files, {} KB, the largest page {} KB{deleted}: open `{}`",

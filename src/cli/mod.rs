@@ -9,7 +9,6 @@ mod display;
 mod doctor;
 mod eval;
 mod evaluate;
-mod github;
 mod grade;
 mod init;
 mod leaderboard;

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use super::args::{FailOn, Format, GithubArgs, ReportArgs, ReportCommandArgs};
 use super::display::Display;
-use super::github;
 use crate::console::{self, actions};
 use crate::engine::inputs;
 use crate::engine::report::{Report, ReportOptions, runs};
@@ -85,7 +84,7 @@ impl Publication<'_> {
             actions::step_summary(&render_verdict(&report.evaluation, &report.results, LONGEST_SUMMARY))?;
             report.annotate(env)?;
         }
-        let commented = report.comment(|| github::client(github, env, display), env, *display).await;
+        let commented = report.comment(|| github.client(env, display), env, *display).await;
         for result in [commented, written] {
             match result {
                 Err(error) if report.exit == Exit::Ok => return Err(error),

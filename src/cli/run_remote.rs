@@ -5,16 +5,13 @@ use std::sync::Arc;
 
 use super::args::{Format, RunArgs};
 use super::display::Display;
-use super::summary as page;
+use super::summary;
 use crate::config::Env;
 use crate::console::{self, actions, signals};
-use crate::engine::{self, Collection, inputs};
-use crate::model::{Exit, Failure, RemoteResults};
-use crate::protocol::{Stop, Totals};
-use crate::report::Summary;
-use crate::runner::{
-    self, Host, Level, Notify, Progress, RunnerConfig, SavedRows, ShardJobOptions, ShardJobReport,
-};
+use crate::engine::{self, JobReport, inputs};
+use crate::model::{Exit, Failure};
+use crate::protocol::Totals;
+use crate::runner::{self, Host, Level, Notify, Progress, RunnerConfig, ShardJobOptions};
 
 /// The note if the runner repository sets no limits.
 const NO_POLICY: &str = "no `.run-evals.yml`: only the targets limits this run";
@@ -44,7 +41,10 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
     let notify = notices(display);
     if args.finish {
         let config = RunnerConfig::fetch(&host).await?;
-        return finish(args, &host, &config, &notify).await;
+        return match runner::finish(&host, &config, &notify).await? {
+            Some(report) => print(&JobReport::of_batch(&host, &report)?, args.format),
+            None => Ok(Exit::Ok),
+        };
     }
     let stop = signals::stop_once()?;
     let config = RunnerConfig::fetch(&host).await?;
@@ -71,75 +71,27 @@ pub(super) async fn run(args: &RunArgs, display: &Display) -> anyhow::Result<Exi
     let name = format!("shard {}", args.shard);
     let work = runner::run_shard_job(&host, &config, &env, &options, &progress, &notify, stop);
     let report = engine::observe_run(display, &name, &progress, Box::pin(work)).await?;
-    let exit = tell_shard(args, &host, &report, display)?;
+    let report = JobReport::of_shard(&host, args.shard, &report)?;
+    if report.failed > 0 {
+        let failed = report.failed;
+        display.warning(&format!("{failed} calls of shard {} failed; see the step summary", args.shard));
+    }
+    let exit = print(&report, args.format)?;
     if !config.has_policy {
         actions::step_summary(&format!("\n{NO_POLICY}\n"))?;
     }
     Ok(exit)
 }
 
-async fn finish(args: &RunArgs, host: &Host, config: &RunnerConfig, notify: &Notify) -> anyhow::Result<Exit> {
-    let Some(finished) = runner::finish(host, config, notify).await? else { return Ok(Exit::Ok) };
-    let id = &host.inputs.batch_id;
-    let collection = engine::collect(&finished.exchange, id, None, &mut std::io::sink())?;
-    let exit = exit_code(&collection);
-    print_totals(args.format, &finished.manifest.totals)?;
-    page::report(&format!("batch {id}"), &summary(collection, host))?;
-    Ok(exit)
-}
-
-/// Reports a shard: in the log, on the run's page, in the outputs, and by the exit code.
-fn tell_shard(
-    args: &RunArgs,
-    host: &Host,
-    report: &ShardJobReport,
-    display: &Display,
-) -> anyhow::Result<Exit> {
-    let id = &host.inputs.batch_id;
-    let totals = &report.run.totals;
-    print_totals(args.format, totals)?;
-    let mut collection = engine::collect_shard(&report.exchange, id, args.shard)?;
-    collection.summary.stopped = report.run.stopped.filter(|_| totals.not_run > 0);
-    let exit = match report.kept {
-        SavedRows::Branch | SavedRows::Artifacts => exit_code(&collection),
-        SavedRows::File(_) | SavedRows::Nowhere => Exit::Incomplete,
-    };
-    let failed = collection.summary.totals.failed;
-    if failed > 0 {
-        display.warning(&format!("{failed} calls of shard {} failed; see the step summary", args.shard));
+/// Prints a result: in the log, on the run's page, in the outputs, and as the exit code.
+fn print(report: &JobReport, format: Format) -> anyhow::Result<Exit> {
+    print_totals(format, &report.totals)?;
+    summary::report(&report.title, &report.summary)?;
+    if let Some(resume) = &report.resume {
+        console::error(resume);
+        actions::step_summary(&format!("\n{resume}\n"))?;
     }
-    page::report(&format!("batch {id}, shard {}", args.shard), &summary(collection, host))?;
-    if exit == Exit::Incomplete {
-        let text = resume(host, report.run.stopped);
-        console::error(&text);
-        actions::step_summary(&format!("\n{text}\n"))?;
-    }
-    Ok(exit)
-}
-
-/// Incomplete if a later run may add responses: then the job is red, and running it again resumes it. Final failures would fail
-/// again; they are in the rows.
-fn exit_code(collection: &Collection) -> Exit {
-    if collection.resumable { Exit::Incomplete } else { Exit::Ok }
-}
-
-fn resume(host: &Host, stopped: Option<Stop>) -> String {
-    let why = stopped.map(|stop| format!(" ({})", stop.describe())).unwrap_or_default();
-    let id = &host.inputs.batch_id;
-    format!(
-        "some requests have no response yet{why}; to call only these, run `run-evals dispatch --resume {id}` where the batch \
-         was dispatched, or choose `Re-run failed jobs` on the page of this run"
-    )
-}
-
-fn summary(collection: Collection, host: &Host) -> Summary {
-    let mut target = collection.summary;
-    target.results_repo.clone_from(&host.repo);
-    target.run_url = Some(host.run_url());
-    if host.inputs.results == RemoteResults::Artifact {
-        target.results_branch = String::new();
-    }
-    Summary::new(None, vec![target])
+    Ok(report.exit)
 }
 
 pub(super) fn print_totals(format: Format, totals: &Totals) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use axum::Router;
 
-use super::args::{GithubArgs, ServeArgs};
+use super::args::ServeArgs;
 use super::display::Display;
 use crate::config::{Env, TargetsFile};
 use crate::engine::inputs;
@@ -14,10 +14,9 @@ use crate::model::{Exit, Failure};
 use crate::serve::auth::{TokenSource, token_variable};
 use crate::serve::{self, Evaluator, ListenOptions, LogOptions, LogTo, Options, TlsFiles};
 use crate::skills::evaluate::trust::{self, UntrustedTrees};
-use crate::skills::evaluate::{PublishOptions, Source, Update, Workspace, check_repo};
+use crate::skills::evaluate::{CloneSource, PublishOptions, Update, Workspace, check_repo};
 use crate::studio::{self, StudioOptions};
 use crate::util::own_dir;
-use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> anyhow::Result<Exit> {
     let cwd = std::env::current_dir().context("cannot find the working directory")?;
@@ -30,8 +29,7 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
             LogTo::Files { dir, keep_days: args.keep.keep_logs }
         }
     };
-    own_dir::check_entries(&args.keep.state)?;
-    own_dir::check_entries(&args.keep.state.join("evaluations"))?;
+    Workspace::check_state(&args.keep.state)?;
     if let LogTo::Files { dir, .. } = &log {
         own_dir::check_entries(dir)?;
     }
@@ -42,9 +40,9 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
         _ => Some(evaluator(&args, (&cwd, &untrusted), &env)?),
     };
     let studio = studio_options(&args);
-    let (read_only_files, trace_files) = (args.access.read_only_token_file, args.traces.traces_token_file);
+    let trace_tokens = TokenSource::files("--traces-token-file", args.traces.traces_token_file);
     // A gateway alone needs only its own tokens.
-    let may_be_none = !trace_files.is_empty() && evaluator.is_none() && studio.is_none();
+    let may_be_none = trace_tokens.is_some() && evaluator.is_none() && studio.is_none();
     let listen = args.listen;
     let options = Options {
         gateway,
@@ -60,21 +58,11 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
             variable: token_variable(env.process()),
             may_be_none,
         },
-        read_only_tokens: (!read_only_files.is_empty()).then_some(TokenSource {
-            option: "--read-only-token-file",
-            files: read_only_files,
-            variable: None,
-            may_be_none: false,
-        }),
-        trace_tokens: (!trace_files.is_empty()).then_some(TokenSource {
-            option: "--traces-token-file",
-            files: trace_files,
-            variable: None,
-            may_be_none: false,
-        }),
+        read_only_tokens: TokenSource::files("--read-only-token-file", args.access.read_only_token_file),
+        trace_tokens,
         allow_from: args.access.allow_from,
         allow_github_actions: args.access.allow_github_actions.then(|| args.github.github_api_url.clone()),
-        log: LogOptions { to: log.clone(), verbose },
+        log: LogOptions { to: log, verbose },
         state: args.keep.state,
         keep_jobs: args.keep.keep_jobs as usize,
         evaluator,
@@ -83,30 +71,8 @@ pub(super) async fn serve(args: ServeArgs, verbose: bool, display: &Display) -> 
     };
     let pages =
         |app: &Arc<serve::App>| studio.map_or_else(Router::new, |options| studio::routes(app, options));
-    serve::serve(options, pages, |url, app| display.note(&greeting(url, app, &log))).await?;
+    serve::serve(options, pages, |greeting| display.note(greeting)).await?;
     Ok(Exit::Ok)
-}
-
-fn greeting(url: &str, app: &serve::App, log: &LogTo) -> String {
-    let counted = |count: usize, word: &str| format!("{count} {word}{}", if count == 1 { "" } else { "s" });
-    let (full, read_only) = app.tokens.count();
-    let mut text = format!("listening on {url}\n  access: {}", counted(full, "token"));
-    if read_only > 0 {
-        text = format!("{text}, {read_only} read-only");
-    }
-    if let Some(tokens) = &app.trace_tokens {
-        text = format!("{text}, {} for traces only", tokens.count());
-    }
-    match app.allowed.count() {
-        Some(count) => text = format!("{text}, from {}", counted(count, "network")),
-        None => text.push_str(", from anywhere"),
-    }
-    match log {
-        LogTo::Files { dir, keep_days } => {
-            format!("{text}\n  log: {}, kept {}", dir.display(), counted(*keep_days as usize, "day"))
-        }
-        LogTo::Stderr => text,
-    }
 }
 
 /// The options of the web page.
@@ -151,7 +117,7 @@ fn evaluator(
     }
     let targets = trust::targets(args.targets.targets.as_deref(), cwd, untrusted)?;
     TargetsFile::load(&targets, &targets)?;
-    let source = |dir: std::path::PathBuf| Source { dir, update: Update::Pull };
+    let source = |dir: std::path::PathBuf| CloneSource { dir, update: Update::Pull };
     let workspace = Workspace {
         library: source(library),
         datasets: args.skills.datasets.clone().map(source),
@@ -171,22 +137,12 @@ fn evaluator(
         identity: results.commit_as.clone(),
         run_url: None,
     });
-    let (github, env) = (args.github.clone(), env.process().clone());
-    let needed = publish.is_some() || github.token_file.is_some() || github.app_id.is_some();
+    let (access, env, is_needed) = (args.github.access(), env.process().clone(), publish.is_some());
     // Created for each job: a client belongs to one runtime, and a token in a file may have been replaced.
-    let workspace = move || Ok(Workspace { github: client(&github, &env, needed)?, ..workspace.clone() });
+    let workspace = move || {
+        let tell = Arc::new(|text: &str| tracing::info!("{text}"));
+        Ok(Workspace { github: access.optional_client(is_needed, &env, tell)?, ..workspace.clone() })
+    };
     workspace()?;
     Ok(Evaluator { workspace: Box::new(workspace), publish, report: results.report_failures })
-}
-
-fn client(
-    args: &GithubArgs,
-    env: &ProcessEnv,
-    needed: bool,
-) -> anyhow::Result<Option<crate::github::Client>> {
-    match args.access().client(env, Arc::new(|text: &str| tracing::info!("{text}"))) {
-        Ok(client) => Ok(Some(client)),
-        Err(error) if needed => Err(error),
-        Err(_) => Ok(None),
-    }
 }

@@ -1,10 +1,11 @@
 //! `eval` over several suites and directories: each suite has its own run and results; the worst exit code wins.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::args::EvalArgs;
 use super::display::Display;
 use super::eval::{self, Suite};
+use crate::bundle::folder_of;
 use crate::console;
 use crate::engine::{TestChoice, no_match};
 use crate::error;
@@ -37,15 +38,13 @@ pub(super) async fn eval_all(
         display
             .note(&format!("suite {number} of {count}: {}", printable(&suite.shown.display().to_string())));
         let mut args = args.clone();
-        args.work.output.output = args.work.output.output.map(|dir| dir.join(folder(&suite.shown)));
+        args.work.output.output = args.work.output.output.map(|dir| dir.join(folder_of(&suite.shown)));
         let exit = match Box::pin(eval::eval_one(args, suite, display)).await {
             Ok(exit) => exit,
             Err(failed) => error::report(&failed),
         };
         console::stdout(if number < count { "\n" } else { "" })?;
-        if severity(exit) > severity(worst) {
-            worst = exit;
-        }
+        worst = worst.or_worse(exit);
     }
     Ok(worst)
 }
@@ -54,48 +53,22 @@ pub(super) async fn eval_all(
 fn check(args: &EvalArgs) -> Result<(), Failure> {
     let report = &args.report;
     let limits = &args.work.limits;
-    let named = |hint: &str| hint.to_owned();
     let mut one_run = vec![
-        ("--batch-id", args.work.batch.batch_id.is_some(), named("name one suite")),
-        ("--replay-out", args.replay_out.is_some(), named("name one suite")),
-        (
-            "--baseline",
-            report.baseline.is_some(),
-            named("compare each run: `run-evals report RUN --baseline BASELINE`"),
-        ),
-    ];
-    one_run.extend(report.files().map(|(option, value, is_set)| {
-        (option, is_set, format!("write it for each run: `run-evals report RUN {option} {value}`"))
-    }));
-    one_run.extend([
-        ("--budget-usd", limits.budget_usd.is_some(), named("set `execution.budget_usd` in each suite")),
+        ("--batch-id", args.work.batch.batch_id.is_some(), "name one suite".to_owned()),
+        ("--replay-out", args.replay_out.is_some(), "name one suite".to_owned()),
+        ("--budget-usd", limits.budget_usd.is_some(), "set `execution.budget_usd` in each suite".to_owned()),
         (
             "--max-requests",
             limits.max_requests.is_some(),
-            named("choose tests with `--filter`, or pass one suite"),
+            "choose tests with `--filter`, or pass one suite".to_owned(),
         ),
-        ("--deadline", limits.deadline.is_some(), named("name one suite")),
-    ]);
+        ("--deadline", limits.deadline.is_some(), "name one suite".to_owned()),
+    ];
+    let files = report.files().into_iter().chain([("--baseline", "BASELINE", report.baseline.is_some())]);
+    one_run.extend(files.map(|(option, value, is_set)| {
+        let verb = if option == "--baseline" { "compare" } else { "write it for" };
+        (option, is_set, format!("{verb} each run: `run-evals report RUN {option} {value}`"))
+    }));
     let Some((option, _, hint)) = one_run.into_iter().find(|(_, is_set, _)| *is_set) else { return Ok(()) };
     Err(Failure::new(Exit::Usage, format!("`{option}` supports only one suite")).hint(hint))
-}
-
-/// A suite's folder in the common output directory.
-fn folder(suite: &Path) -> String {
-    let text = suite.to_string_lossy();
-    let text = text.trim_start_matches(['.', '/']);
-    let end = text.rfind(['/']).map_or(0, |at| at + 1);
-    let name = text[end..].split('.').next().unwrap_or_default();
-    format!("{}{name}", &text[..end]).replace(['/', '.'], "-")
-}
-
-/// The order of exit codes by severity.
-fn severity(exit: Exit) -> u8 {
-    match exit {
-        Exit::Ok => 0,
-        Exit::BelowThreshold => 1,
-        Exit::Incomplete => 2,
-        Exit::Busy => 3,
-        Exit::Failure | Exit::Usage | Exit::Config => 4,
-    }
 }

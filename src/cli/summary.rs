@@ -7,14 +7,14 @@ use super::args::Format;
 use super::display::Display;
 use crate::config::shown;
 use crate::console::{self, actions};
-use crate::engine::{Execution, Finished, SubmittedBatch};
+use crate::engine::{Execution, ExecutionResult, SubmittedBatch};
 use crate::model::{Exit, printable};
 use crate::report::{Summary, call_errors_output, call_outputs, render_markdown, render_table};
 
 /// Prints the summary, deletes what is no longer needed, and returns the exit code.
 pub(super) async fn conclude(
     execution: Execution,
-    Finished { summary, error }: Finished,
+    ExecutionResult { summary, error }: ExecutionResult,
     format: Format,
     display: &Display,
 ) -> anyhow::Result<Exit> {

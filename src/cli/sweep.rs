@@ -4,22 +4,21 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::args::SweepArgs;
 use super::display::Display;
-use super::github;
 use super::trigger::{print, service};
 use crate::model::{Exit, Failure};
-use crate::skills::trigger::{Patrol, TriggerReport, library_url, repository, sweep as sweep_up};
+use crate::skills::trigger::{Sweep, TriggerReport, library_url, repository, sweep as sweep_up};
 use crate::util::process_env::ProcessEnv;
 
 pub(super) async fn sweep(args: SweepArgs, display: &Display) -> anyhow::Result<Exit> {
     let env = ProcessEnv::read();
     let repo = repository(args.repo.as_deref(), &env)?;
     let service = service(&args.service, &env)?;
-    let client = github::client(&args.github, &env, display)?;
+    let client = args.github.client(&env, display)?;
     let since = SignedDuration::try_from(args.since)
         .ok()
         .and_then(|since| Timestamp::now().checked_sub(since).ok())
         .ok_or_else(|| Failure::new(Exit::Usage, "`--since` is too large"))?;
-    let patrol = Patrol {
+    let patrol = Sweep {
         client: &client,
         repo: &repo,
         branch: None,

@@ -8,7 +8,7 @@ use super::display::Display;
 use crate::config::Env;
 use crate::console::{self, actions};
 use crate::model::Exit;
-use crate::sync::{self, Options, Outcome, Registered, Registry, Status, Table, for_each};
+use crate::sync::{self, Options, Registration, Registry, Status, SyncOutcome, Table, for_each};
 
 pub(super) fn sync(args: &SyncArgs, display: &Display) -> anyhow::Result<Exit> {
     let env = Env::from_process();
@@ -34,7 +34,7 @@ pub(super) fn sync(args: &SyncArgs, display: &Display) -> anyhow::Result<Exit> {
         return Ok(if args.exit_code && !found.iter().all(is_fine) { Exit::Failure } else { Exit::Ok });
     }
     let outcomes = for_each(&chosen, args.jobs.get(), |benchmark| {
-        let outcome = Outcome::of(benchmark, &options, display.say());
+        let outcome = SyncOutcome::of(benchmark, &options, display.say());
         if let Some(error) = outcome.error_text() {
             console::error(&error);
         }
@@ -45,8 +45,8 @@ pub(super) fn sync(args: &SyncArgs, display: &Display) -> anyhow::Result<Exit> {
         let synced = chosen.iter().zip(&outcomes).filter(|(_, outcome)| outcome.error.is_none());
         for (benchmark, _) in synced {
             let note = match sync::register(benchmark, &options.env)? {
-                Registered::Added(file) => format!("added to `projects` in `{}`", file.display()),
-                Registered::AlreadyAs(id) => format!("AgentV already has it, as the project `{id}`"),
+                Registration::Added(file) => format!("added to `projects` in `{}`", file.display()),
+                Registration::AlreadyAs(id) => format!("AgentV already has it, as the project `{id}`"),
             };
             display.note(&format!("{}: {note}", benchmark.id));
         }
@@ -54,7 +54,7 @@ pub(super) fn sync(args: &SyncArgs, display: &Display) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn report(outcomes: &[Outcome], format: Format, display: &Display) -> anyhow::Result<Exit> {
+fn report(outcomes: &[SyncOutcome], format: Format, display: &Display) -> anyhow::Result<Exit> {
     for outcome in outcomes {
         for note in outcome.synced.iter().flat_map(|synced| &synced.notes) {
             display.warning(&format!("{}: {note}", outcome.id));

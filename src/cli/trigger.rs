@@ -4,12 +4,11 @@ use std::path::Path;
 
 use super::args::{Format, ServiceArgs, TriggerArgs};
 use super::display::Display;
-use super::github;
 use crate::console::{self, actions};
 use crate::model::{Exit, Failure, Secret};
 use crate::serve::auth::{TOKEN_VARIABLES, token_variable};
 use crate::skills::trigger::{
-    Attempt, Order, Outcome, Push, Service, ServiceOptions, TriggerReport, find_bumps, library_url, pushed,
+    Attempt, Push, Service, ServiceOptions, ServiceRequest, TriggerReport, find_bumps, library_url, pushed,
     render_json, render_markdown, render_text, repository, request,
 };
 use crate::util::process_env::ProcessEnv;
@@ -21,9 +20,9 @@ pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Res
     let env = ProcessEnv::read();
     let service = service(&args.service, &env)?;
     if let Some(skill) = args.skill {
-        let order = Order { skill, replicates: args.replicates, git_sha: args.git_sha };
+        let order = ServiceRequest { skill, replicates: args.replicates, git_sha: args.git_sha };
         let outcome = service.evaluate(&order).await;
-        let Order { skill, git_sha, .. } = order;
+        let ServiceRequest { skill, git_sha, .. } = order;
         let attempts = [Attempt { skill, from: None, to: None, git_sha, outcome }];
         let library = library_url(&env, args.repo.as_deref());
         let title = "Skill evaluation";
@@ -40,7 +39,7 @@ pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Res
         }
     };
     let repo = repository(args.repo.as_deref(), &env)?;
-    let client = github::client(&args.github, &env, display)?;
+    let client = args.github.client(&env, display)?;
     let range = pushed(&client, &repo, before.as_ref(), &after).await.map_err(Failure::from)?;
     let found = find_bumps(&client, &repo, &range).await.map_err(Failure::from)?;
     display.warnings(&found.warnings);
@@ -61,17 +60,10 @@ pub(super) async fn trigger(args: TriggerArgs, display: &Display) -> anyhow::Res
 pub(super) fn print(report: &TriggerReport<'_>, format: Format) -> anyhow::Result<Exit> {
     format.print(&render_json(report), || render_text(report))?;
     actions::step_summary(&render_markdown(report))?;
-    let (mut jobs, mut fired) = (Vec::new(), Vec::new());
-    for attempt in report.attempts {
-        if let Outcome::Fired { job_id } = &attempt.outcome {
-            jobs.push(job_id.as_str());
-            fired.push(attempt.skill.as_str());
-        }
-        if let Some(error) = attempt.error_text() {
-            console::error(&error);
-        }
+    for error in report.attempts.iter().filter_map(Attempt::error_text) {
+        console::error(&error);
     }
-    actions::outputs(&[("job-id", jobs.join(",")), ("fired", fired.join(","))])?;
+    actions::outputs(&report.outputs())?;
     Ok(Attempt::exit(report.attempts))
 }
 

@@ -14,20 +14,20 @@ const MOST_KEPT: usize = 100;
 /// Collects problems while a file is read.
 #[derive(Debug, Default)]
 pub struct Problems {
-    errors: Kept,
-    warnings: Kept,
+    errors: ProblemList,
+    warnings: ProblemList,
     /// The messages of the warnings that are noted once for each file.
     once: HashSet<(PathBuf, String)>,
 }
 
 /// The first problems, and the count of the rest.
 #[derive(Debug, Default)]
-struct Kept {
+struct ProblemList {
     first: Vec<Problem>,
     more: usize,
 }
 
-impl Kept {
+impl ProblemList {
     fn push(&mut self, problem: impl FnOnce() -> Problem) {
         if self.first.len() < MOST_KEPT {
             self.first.push(problem());
@@ -107,7 +107,7 @@ impl Problems {
     /// All problems, each with its source line: errors first, then warnings.
     pub fn findings(&self) -> Vec<Finding> {
         let of = |level| move |problem: &Problem| problem.finding(level);
-        let rest = |kept: &Kept, level| kept.rest().map(|rest| Finding::new(level, rest));
+        let rest = |kept: &ProblemList, level| kept.rest().map(|rest| Finding::new(level, rest));
         let errors = self.errors.first.iter().map(of(Level::Error)).chain(rest(&self.errors, Level::Error));
         let warnings = self.warnings.first.iter().map(of(Level::Warning));
         errors.chain(warnings).chain(rest(&self.warnings, Level::Warning)).collect()
@@ -126,7 +126,7 @@ impl Problems {
 /// One or more problems in files that the user wrote (exit 3).
 #[derive(Debug)]
 pub struct Invalid {
-    problems: Kept,
+    problems: ProblemList,
 }
 
 impl fmt::Display for Invalid {
@@ -163,7 +163,7 @@ impl Invalid {
 
 impl Problem {
     fn finding(&self, level: Level) -> Finding {
-        let finding = Finding::new(level, Drawn(self).to_string());
+        let finding = Finding::new(level, DrawnProblem(self).to_string());
         match &self.hint {
             Some(hint) => finding.hint(printable(hint)),
             None => finding,
@@ -173,7 +173,7 @@ impl Problem {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Drawn(self).fmt(f)?;
+        DrawnProblem(self).fmt(f)?;
         if let Some(hint) = &self.hint {
             write!(f, "\n\nhint: {}", printable(hint))?;
         }
@@ -182,9 +182,9 @@ impl fmt::Display for Problem {
 }
 
 /// A problem and its source line, without the hint.
-struct Drawn<'p>(&'p Problem);
+struct DrawnProblem<'p>(&'p Problem);
 
-impl fmt::Display for Drawn<'_> {
+impl fmt::Display for DrawnProblem<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Problem { span, message, hint: _ } = self.0;
         // The message contains keys and values of a possibly untrusted file.

@@ -28,7 +28,7 @@ pub(super) fn merge_keys(node: &mut Node, problems: &mut Problems) {
 }
 
 fn merged(entries: Vec<(Key, Node)>, problems: &mut Problems) -> Vec<(Key, Node)> {
-    let mut out = Merged { entries: Vec::with_capacity(entries.len()), places: HashMap::new() };
+    let mut out = MergedMap { entries: Vec::with_capacity(entries.len()), places: HashMap::new() };
     for (key, value) in entries {
         if key.text != MERGE {
             out.set(key, value);
@@ -52,12 +52,12 @@ fn merged(entries: Vec<(Key, Node)>, problems: &mut Problems) -> Vec<(Key, Node)
 }
 
 /// The entries so far, and the index of each key.
-struct Merged {
+struct MergedMap {
     entries: Vec<(Key, Node)>,
     places: HashMap<String, usize>,
 }
 
-impl Merged {
+impl MergedMap {
     fn set(&mut self, key: Key, value: Node) {
         if let Some(at) = self.places.get(&key.text) {
             self.entries[*at] = (key, value);

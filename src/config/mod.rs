@@ -33,7 +33,7 @@ pub use node::{Fields, Key, Node, NodeValue, did_you_mean, listed, unknown_hint}
 pub use policy::Policy;
 pub use roots::{Roots, git_root};
 pub use skill::{
-    Expected, Layout, LibrarySettings, ModelSettings, Models, OutputFormat, ReadData, Refused, Skill,
+    Expected, Layout, LibrarySettings, ModelSettings, Models, OutputFormat, ReadData, ReadRefusal, Skill,
     SkillCase, SkillError, skill_version,
 };
 pub use source::{Source, Span, shown};

@@ -12,7 +12,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 
 use super::execution::GithubSettings;
-use super::remote::{Dispatcher, Record};
+use super::remote::{DispatchRecord, Dispatcher};
 use super::report::{DEFAULT_RESULTS, RUN_FILE, runs};
 use super::started::{self, StartedRun};
 use super::{Observer, RemoteOptions, own_exchange};
@@ -53,7 +53,7 @@ pub struct Cleanup {
 struct OldBatch {
     id: BatchId,
     /// Its dispatch record, if its branches are deleted, too.
-    record: Option<Record>,
+    record: Option<DispatchRecord>,
     is_unfinished: bool,
 }
 
@@ -111,10 +111,10 @@ impl Cleanup {
         }
         let mut ids: BTreeSet<BatchId> = exchange.known()?;
         ids.extend(exchange.artifacts()?.known()?);
-        ids.extend(Record::batches(exchange));
+        ids.extend(DispatchRecord::batches(exchange));
         let mut kept_branches = 0;
         for id in ids {
-            let record = Record::read(exchange, &id)?;
+            let record = DispatchRecord::read(exchange, &id)?;
             let view = of_record(exchange, record.as_ref())?;
             let dispatched = record.as_ref().and_then(|record| record.dispatches.last()).map(|last| last.at);
             let Some(at) = view.last_change(&id)?.max(dispatched) else { continue };
@@ -192,7 +192,7 @@ impl Cleanup {
                     continue;
                 }
                 record.delete(exchange)?;
-            } else if let Some(record) = Record::read(exchange, id)? {
+            } else if let Some(record) = DispatchRecord::read(exchange, id)? {
                 record.delete(exchange)?;
             }
             of_record(exchange, record.as_ref())?.forget(id)?;
@@ -202,7 +202,7 @@ impl Cleanup {
         Ok(())
     }
 
-    async fn delete_branches(&self, exchange: &LocalExchange, record: &Record) -> anyhow::Result<()> {
+    async fn delete_branches(&self, exchange: &LocalExchange, record: &DispatchRecord) -> anyhow::Result<()> {
         if !record.is_on_a_branch() && results_branch(record).is_none() {
             return Ok(());
         }
@@ -216,7 +216,7 @@ impl Cleanup {
 }
 
 /// The exchange with the settings of a batch's record.
-fn of_record(exchange: &LocalExchange, record: Option<&Record>) -> anyhow::Result<LocalExchange> {
+fn of_record(exchange: &LocalExchange, record: Option<&DispatchRecord>) -> anyhow::Result<LocalExchange> {
     let view = LocalExchange::open(exchange.shown())?;
     Ok(match record.map(|record| &record.results) {
         Some(RemoteResults::Branch(prefix)) => view.with_results_prefix(prefix),
@@ -224,7 +224,7 @@ fn of_record(exchange: &LocalExchange, record: Option<&Record>) -> anyhow::Resul
     })
 }
 
-fn results_branch(record: &Record) -> Option<String> {
+fn results_branch(record: &DispatchRecord) -> Option<String> {
     match &record.results {
         RemoteResults::Branch(prefix) => Some(format!("{prefix}/{}", record.batch_id)),
         RemoteResults::Artifact => None,

@@ -14,11 +14,12 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::report::RunBatch;
-use super::rows::{Batch, BatchIdentity, Rows};
-use crate::exchange::{Collected, LocalExchange, Strangers, must_match, row_mark};
+use super::rows::{Batch, BatchIdentity, BatchRows};
+use crate::exchange::{CollectionRecord, ForeignRows, LocalExchange, must_match, row_mark};
 use crate::model::{BatchId, Digest, ErrorInfo, ErrorKind, Request, Response, TokenUsage};
 use crate::protocol::{Stop, Totals, unsealed};
 use crate::report::{FailureGroup, ModelSummary, TargetSummary};
+use crate::util::figures::percentile;
 use crate::util::{WorkDir, regular_file};
 
 /// The result of a collection.
@@ -81,7 +82,7 @@ fn collect_some(
     if let Some(manifest) = &results {
         must_match(batch_id, manifest.batch_sha256, sha256)?;
     }
-    let rows = Rows::find(exchange, batch_id, &batch, &temporary.path().join("rows.jsonl"))?;
+    let rows = BatchRows::find(exchange, batch_id, &batch, &temporary.path().join("rows.jsonl"))?;
     let stopped = results.as_ref().and_then(|manifest| manifest.stopped);
     let has_holes = rows.places.iter().any(|place| place.is_empty());
     let lines = batch.lines.as_deref().filter(|_| has_holes);
@@ -123,11 +124,11 @@ fn collect_some(
     let resumable = tally.resumable;
     tally.totals.not_run += missing;
     if only.is_none() && !resumable && missing == 0 && !batch.is_collected {
-        let collected = Collected::new(sha256, target, shards, requests);
+        let collected = CollectionRecord::new(sha256, target, shards, requests);
         exchange.remember_collected(batch_id, &collected, &marks)?;
     }
     // In a batch that was collected before, rows that were superseded before being accepted are strangers, too.
-    let strangers = if batch.is_collected && missing == 0 { Strangers::default() } else { rows.strangers };
+    let strangers = if batch.is_collected && missing == 0 { ForeignRows::default() } else { rows.strangers };
     let mut warnings: Vec<String> = strangers.warning(batch_id).into_iter().collect();
     if missing > 0 {
         warnings.push(format!(
@@ -193,7 +194,7 @@ pub(super) fn unsettled_shards(
 ) -> anyhow::Result<Vec<u32>> {
     let temporary = WorkDir::new().context("cannot create a temporary directory")?;
     let batch = Batch::find(exchange, batch_id, Some(known), temporary.path())?;
-    let rows = Rows::find(exchange, batch_id, &batch, &temporary.path().join("rows.jsonl"))?;
+    let rows = BatchRows::find(exchange, batch_id, &batch, &temporary.path().join("rows.jsonl"))?;
     let shards = batch.known.shards.max(1);
     let mut unsettled = vec![false; shards as usize];
     for (shard, place) in (0..shards as usize).cycle().zip(&rows.places) {
@@ -277,8 +278,8 @@ impl Tally {
             requests: batch.requests,
             totals: self.totals,
             models: self.models(),
-            p50_ms: percentile(&mut self.durations, 50),
-            p95_ms: percentile(&mut self.durations, 95),
+            p50_ms: percentile(&mut self.durations, 50).map(u64::from),
+            p95_ms: percentile(&mut self.durations, 95).map(u64::from),
             stopped: batch.stopped.filter(|_| self.totals.not_run > 0),
             failures: self.failure_groups(),
             scores: None,
@@ -311,27 +312,5 @@ impl Tally {
             b.count.cmp(&a.count).then_with(|| a.kind.cmp(b.kind)).then(a.status.cmp(&b.status))
         });
         groups
-    }
-}
-
-/// By nearest rank.
-fn percentile(durations: &mut [u32], percent: usize) -> Option<u64> {
-    if durations.is_empty() {
-        return None;
-    }
-    let rank = (durations.len() * percent).div_ceil(100).max(1) - 1;
-    Some(u64::from(*durations.select_nth_unstable(rank).1))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn percentiles_by_nearest_rank() {
-        let mut durations = vec![30, 10, 20, 40];
-        assert_eq!(percentile(&mut durations, 50), Some(20));
-        assert_eq!(percentile(&mut durations, 95), Some(40));
-        assert_eq!(percentile(&mut [], 50), None);
     }
 }

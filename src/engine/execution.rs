@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use super::begin::OwnRun;
 use super::options::AskAgain;
+use super::own_run::OwnRun;
 use super::remote::RemoteBatch;
 use super::{Observer, RemoteOptions, observer};
 use crate::console::signals;

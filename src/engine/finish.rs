@@ -17,7 +17,7 @@ use crate::model::BatchId;
 use crate::report::{Summary, TargetSummary};
 
 /// The result of an execution.
-pub struct Finished {
+pub struct ExecutionResult {
     /// The figures.
     pub summary: Summary,
     /// Why the responses were not graded although requested.
@@ -31,7 +31,7 @@ impl Execution {
         batches: Vec<SubmittedBatch>,
         mut output: Output,
         plan: Option<&Plan>,
-    ) -> anyhow::Result<Finished> {
+    ) -> anyhow::Result<ExecutionResult> {
         let grading = plan.and_then(|plan| plan.grading.as_ref());
         let is_remote = batches.iter().any(SubmittedBatch::is_remote);
         let stop = self.listen(is_remote || grading.is_some_and(|grading| grading.graders.any_remote()))?;
@@ -82,7 +82,7 @@ impl Execution {
         if !*stop.requested.borrow() {
             self.note_reported(&ended)?;
         }
-        Ok(Finished { summary, error })
+        Ok(ExecutionResult { summary, error })
     }
 
     /// Grades responses and adds their scores to the summary; if grading fails, the responses have no scores.

@@ -8,7 +8,7 @@ use anyhow::Context as _;
 
 use super::GradingOptions;
 use super::execution::{Execution, ToGrade};
-use super::grade::{self, Answers, Commands, Pass, Rows};
+use super::grade::{self, BatchToGrade, Commands, GraderResponses, Pass};
 use super::llm_grading::Graders;
 use super::report::Output;
 use crate::config::Env;
@@ -61,7 +61,7 @@ impl Execution {
         for batch in batches {
             let Some(responses) = output.responses_path() else { return Ok(Vec::new()) };
             let temporary = WorkDir::new().context("cannot create a temporary directory")?;
-            let rows = Rows {
+            let rows = BatchToGrade {
                 suite: &grading.suite,
                 responses: &responses,
                 range: batch.range.clone(),
@@ -70,7 +70,7 @@ impl Execution {
                 dir: temporary.path().to_path_buf(),
             };
             let mut used = GraderUse::default();
-            let (mut notes, mut answers) = (None, Answers::new());
+            let (mut notes, mut answers) = (None, GraderResponses::new());
             loop {
                 let scores = output.begin_scores()?;
                 let pass =

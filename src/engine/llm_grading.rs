@@ -14,7 +14,7 @@ use super::collect::collect;
 use super::execution::{Execution, ToGrade};
 use super::grade::GraderRequests;
 use super::options::AskAgain;
-use super::remote::Record;
+use super::remote::DispatchRecord;
 use super::rows::BatchIdentity;
 use super::shards::Sharding;
 use super::target_identity::identity;
@@ -295,7 +295,7 @@ fn grader_file(exchange: &LocalExchange, id: &BatchId) -> PathBuf {
 
 /// The digest of the batch with this id.
 fn digest_of(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<Digest>> {
-    if let Some(record) = Record::read(exchange, id)? {
+    if let Some(record) = DispatchRecord::read(exchange, id)? {
         return Ok(Some(record.batch_sha256));
     }
     if let Some((collected, _)) = exchange.collected(id)? {
@@ -308,7 +308,7 @@ fn digest_of(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<Di
 }
 
 fn known_of(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<Option<BatchIdentity>> {
-    Ok(Record::read(exchange, id)?.map(|record| record.known()))
+    Ok(DispatchRecord::read(exchange, id)?.map(|record| record.known()))
 }
 
 impl KnownGrades {

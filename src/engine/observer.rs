@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::runner::Settled;
+use crate::runner::RequestEnd;
 
 /// Receives the notes, warnings and progress of an execution: the command line prints them, the service keeps the progress.
 pub trait Observer: Send + Sync {
@@ -27,7 +27,7 @@ pub trait Observer: Send + Sync {
     fn progress(&self, elapsed: Duration, progress: Progress);
 
     /// A request of a batch that runs here was settled; `index` is its line.
-    fn settled(&self, _index: u64, _how: Settled) {}
+    fn settled(&self, _index: u64, _how: RequestEnd) {}
 
     /// The observed work is done.
     fn done(&self) {}

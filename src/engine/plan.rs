@@ -22,7 +22,7 @@ use crate::util::process_env::ProcessEnv;
 /// Everything that is read before the first call.
 pub struct Plan {
     name: Option<String>,
-    work: Work,
+    work: PlanInput,
     /// The suite's path, as given to the command.
     suite_file: Option<PathBuf>,
     filter: Option<String>,
@@ -46,7 +46,7 @@ struct PlannedTarget {
     sharding: Sharding,
 }
 
-enum Work {
+enum PlanInput {
     /// `chosen`: the command line names targets, which overrides those of the suite.
     Suite { suite: Arc<Suite>, chosen: bool },
     /// `files` has the attachments, if any.
@@ -86,11 +86,11 @@ impl Plan {
                 tests.apply(&mut suite)?;
                 suite_file = Some(path);
                 let chosen = !asked.is_empty();
-                (Some(suite.name.clone()), Work::Suite { suite: Arc::new(suite), chosen })
+                (Some(suite.name.clone()), PlanInput::Suite { suite: Arc::new(suite), chosen })
             }
-            Input::Requests(path) => (None, Work::Requests { path, files: None }),
+            Input::Requests(path) => (None, PlanInput::Requests { path, files: None }),
             Input::Calls { requests, files, .. } => {
-                (None, Work::Requests { path: requests, files: Some(files) })
+                (None, PlanInput::Requests { path: requests, files: Some(files) })
             }
         };
         let mut targets: Vec<PlannedTarget> = Vec::new();
@@ -122,7 +122,7 @@ impl Plan {
         }
         let mut budget_usd = limits.budget_usd;
         let mut workers = None;
-        if let Work::Suite { suite, .. } = &work {
+        if let PlanInput::Suite { suite, .. } = &work {
             budget_usd = budget_usd.or(suite.budget_usd);
             workers = suite.workers.and_then(std::num::NonZeroU32::new);
         }
@@ -156,7 +156,7 @@ impl Plan {
         let budget_usd = budget_usd.map(|budget| if there == 0 { budget } else { part_usd(budget, here) });
         let max_requests = limits.max_requests.map(|most| if there == 0 { most } else { part(most, here) });
         let grading = match (&work, &grading_options) {
-            (Work::Suite { suite, .. }, Some(options)) => {
+            (PlanInput::Suite { suite, .. }, Some(options)) => {
                 let names: Vec<(&str, &Target)> =
                     targets.iter().map(|planned| (planned.served_as.as_str(), &planned.target)).collect();
                 let grader = options.grader_target.as_deref();
@@ -240,14 +240,14 @@ impl Plan {
     /// The replay file for AgentV, with the answers of the suite at this path.
     pub fn replay_file(&self, to: Option<PathBuf>, suite_path: &Path) -> anyhow::Result<Option<ReplayFile>> {
         match (&self.work, to) {
-            (Work::Suite { suite, .. }, Some(to)) => ReplayFile::open(to, suite, suite_path).map(Some),
+            (PlanInput::Suite { suite, .. }, Some(to)) => ReplayFile::open(to, suite, suite_path).map(Some),
             _ => Ok(None),
         }
     }
 
     /// Whether AgentV can request the suite as one batch.
     pub fn can_be_agentv_batch(&self) -> Result<(), Failure> {
-        if let Work::Suite { suite, .. } = &self.work
+        if let PlanInput::Suite { suite, .. } = &self.work
             && suite.replicates > 1
         {
             let message = format!(
@@ -304,10 +304,10 @@ impl Plan {
         for planned @ PlannedTarget { target, sharding, .. } in &self.targets {
             let purpose = Purpose { target: served_by(target), label: target.name(), sharding: *sharding };
             let batch = match &self.work {
-                Work::Requests { path, files } => {
+                PlanInput::Requests { path, files } => {
                     batch::plan_requests(path, files.as_deref(), purpose, &name)?
                 }
-                Work::Suite { suite, .. } => {
+                PlanInput::Suite { suite, .. } => {
                     let tests: Vec<&TestCase> =
                         suite.tests.iter().filter(|test| self.runs_on(test, planned)).collect();
                     if tests.is_empty() {
@@ -338,13 +338,13 @@ impl Plan {
 
     /// Whether a test runs on a target: unless the command line chooses, a test may name its own.
     fn runs_on(&self, test: &TestCase, target: &PlannedTarget) -> bool {
-        let chosen = matches!(self.work, Work::Suite { chosen: true, .. });
+        let chosen = matches!(self.work, PlanInput::Suite { chosen: true, .. });
         let named = |name: &String| *name == target.asked || name == target.target.name();
         chosen || test.targets.is_empty() || test.targets.iter().any(named)
     }
 
     fn check_that_every_test_runs(&self) -> anyhow::Result<()> {
-        let Work::Suite { suite, .. } = &self.work else { return Ok(()) };
+        let PlanInput::Suite { suite, .. } = &self.work else { return Ok(()) };
         let nowhere = |test: &&TestCase| !self.targets.iter().any(|target| self.runs_on(test, target));
         let Some(test) = suite.tests.iter().find(nowhere) else { return Ok(()) };
         let asked: Vec<_> = self.targets.iter().map(|target| target.asked.as_str()).collect();
@@ -359,7 +359,7 @@ impl Plan {
 
     /// Writes where each test of the suite is defined, one per line.
     pub fn write_places(&self, out: &mut dyn std::io::Write) -> anyhow::Result<()> {
-        let Work::Suite { suite, .. } = &self.work else { return Ok(()) };
+        let PlanInput::Suite { suite, .. } = &self.work else { return Ok(()) };
         write_places(suite, out)
     }
 
@@ -375,7 +375,7 @@ impl Plan {
 
     /// Whether the filter leaves no test.
     pub fn is_empty(&self) -> bool {
-        matches!(&self.work, Work::Suite { suite, .. } if suite.tests.is_empty())
+        matches!(&self.work, PlanInput::Suite { suite, .. } if suite.tests.is_empty())
     }
 
     /// Completes the `run.json` of a run.
@@ -397,18 +397,20 @@ fn as_float(count: u64) -> f64 {
     count as f64
 }
 
-fn asked_targets(given: &[String], work: &Work) -> Vec<SuiteTarget> {
+fn asked_targets(given: &[String], work: &PlanInput) -> Vec<SuiteTarget> {
     let named = |name: &str| SuiteTarget { name: name.to_owned(), use_target: None };
     if !given.is_empty() {
         // A name that only the suite defines is also legal.
         let find = |name: &String| match work {
-            Work::Suite { suite, .. } => suite.targets.iter().find(|target| target.name == *name).cloned(),
-            Work::Requests { .. } => None,
+            PlanInput::Suite { suite, .. } => {
+                suite.targets.iter().find(|target| target.name == *name).cloned()
+            }
+            PlanInput::Requests { .. } => None,
         };
         return given.iter().map(|name| find(name).unwrap_or_else(|| named(name))).collect();
     }
     match work {
-        Work::Suite { suite, .. } if !suite.targets.is_empty() => suite.targets.clone(),
+        PlanInput::Suite { suite, .. } if !suite.targets.is_empty() => suite.targets.clone(),
         _ => vec![named(DEFAULT_TARGET)],
     }
 }

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use super::batch::request_of;
 use super::collect::summarize;
 use super::execution::{Execution, GithubSettings, ToGrade};
-use super::finish::Finished;
+use super::finish::ExecutionResult;
 use super::grade::find_test;
 use super::grading::{self, Grading};
 use super::llm_grading::Graders;
@@ -53,9 +53,9 @@ pub struct Regrading {
 }
 
 /// The result.
-pub struct Regraded {
+pub struct RegradingResult {
     pub execution: Execution,
-    pub finished: Finished,
+    pub finished: ExecutionResult,
     /// The directory of the results.
     pub dir: PathBuf,
     pub env: ProcessEnv,
@@ -63,7 +63,7 @@ pub struct Regraded {
 
 impl Regrading {
     /// Grades the responses and replaces the scores.
-    pub async fn run(self, observer: Arc<dyn Observer>) -> anyhow::Result<Regraded> {
+    pub async fn run(self, observer: Arc<dyn Observer>) -> anyhow::Result<RegradingResult> {
         let cwd = std::env::current_dir().context("cannot find the working directory")?;
         let near = cwd.join(&self.suite).parent().map_or_else(|| cwd.clone(), Path::to_path_buf);
         let mut env = inputs::environment(&near, &cwd)?;
@@ -103,8 +103,8 @@ impl Regrading {
             return Err(error);
         }
         output.finish(&mut summary, &*observer)?;
-        let finished = Finished { summary, error: None };
-        Ok(Regraded { execution, finished, dir, env: env.process().clone() })
+        let finished = ExecutionResult { summary, error: None };
+        Ok(RegradingResult { execution, finished, dir, env: env.process().clone() })
     }
 
     fn load(&self, env: &Env, cwd: &Path, observer: &dyn Observer) -> anyhow::Result<Suite> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::collect::collect;
 use super::execution::{Execution, GithubSettings};
-use super::finish::Finished;
-use super::remote::{BatchToRun, Dispatcher, Record, RemoteBatch};
+use super::finish::ExecutionResult;
+use super::remote::{BatchToRun, DispatchRecord, Dispatcher, RemoteBatch};
 use super::report::Output;
 use super::submit::SubmittedBatch;
 use super::{Observer, RemoteOptions, RunLimits, inputs};
@@ -40,7 +40,7 @@ pub struct EarlierBatch {
 
 /// The result of `cancel`.
 #[derive(Debug)]
-pub struct Cancelled {
+pub struct CancelReport {
     /// The URLs of the cancelled workflow runs.
     pub runs: Vec<String>,
     /// How to collect their responses.
@@ -56,7 +56,7 @@ impl EarlierBatch {
     ) -> anyhow::Result<(Execution, SubmittedBatch)> {
         let id = self.id.clone();
         let exchange = LocalExchange::open(&self.exchange)?;
-        let Some(record) = Record::read(&exchange, &id)? else {
+        let Some(record) = DispatchRecord::read(&exchange, &id)? else {
             let message = format!("batch `{id}` was not dispatched to a runner repository from here");
             let hint = "a batch of the local exchange is resumed by its own command with `--batch-id`; one that was dispatched \
                         from another machine by the same command as there, with `--batch-id`";
@@ -94,7 +94,7 @@ impl EarlierBatch {
         target: Option<&str>,
         output: Output,
         observer: Arc<dyn Observer>,
-    ) -> anyhow::Result<(Execution, Finished)> {
+    ) -> anyhow::Result<(Execution, ExecutionResult)> {
         let (exchange, record) = self.find(target, &observer).await?;
         let Some(mut record) = record else { return self.collect_here(exchange, output, observer) };
         let (env, target) = self.surroundings(&record, &*observer)?;
@@ -112,13 +112,13 @@ impl EarlierBatch {
         &self,
         target: Option<&str>,
         observer: &Arc<dyn Observer>,
-    ) -> anyhow::Result<(LocalExchange, Option<Record>)> {
+    ) -> anyhow::Result<(LocalExchange, Option<DispatchRecord>)> {
         if let Some(name) = target {
             let (exchange, record) = self.discover(name, observer).await?;
             return Ok((exchange, Some(record)));
         }
         let exchange = LocalExchange::open(&self.exchange).map_err(or_elsewhere)?;
-        let record = Record::read(&exchange, &self.id)?;
+        let record = DispatchRecord::read(&exchange, &self.id)?;
         Ok((exchange, record))
     }
 
@@ -127,7 +127,7 @@ impl EarlierBatch {
         self,
         target: Option<&str>,
         observer: Arc<dyn Observer>,
-    ) -> anyhow::Result<Cancelled> {
+    ) -> anyhow::Result<CancelReport> {
         let (exchange, record) = self.find(target, &observer).await?;
         let Some(mut record) = record else {
             let message = format!("batch `{}` was not dispatched to a runner repository from here", self.id);
@@ -146,7 +146,7 @@ impl EarlierBatch {
         }
         let urls = runs.iter().filter_map(|id| record.run_url(Some(*id)).map(ToOwned::to_owned)).collect();
         let collect = RemoteBatch::attach(dispatcher, unwatched(&record), record, None).how_to_collect();
-        Ok(Cancelled { runs: urls, collect })
+        Ok(CancelReport { runs: urls, collect })
     }
 
     fn collect_here(
@@ -154,7 +154,7 @@ impl EarlierBatch {
         exchange: LocalExchange,
         mut output: Output,
         observer: Arc<dyn Observer>,
-    ) -> anyhow::Result<(Execution, Finished)> {
+    ) -> anyhow::Result<(Execution, ExecutionResult)> {
         exchange.repair_branches(&self.id)?;
         let is_here =
             exchange.batch_bytes(&self.id)?.is_some() || exchange.results_manifest(&self.id)?.is_some();
@@ -177,7 +177,7 @@ impl EarlierBatch {
         if !is_resumable {
             execution.note_reported(&[self.id])?;
         }
-        Ok((execution, Finished { summary, error: None }))
+        Ok((execution, ExecutionResult { summary, error: None }))
     }
 
     /// A batch of this target, which another machine may have dispatched.
@@ -185,7 +185,7 @@ impl EarlierBatch {
         &self,
         name: &str,
         observer: &Arc<dyn Observer>,
-    ) -> anyhow::Result<(LocalExchange, Record)> {
+    ) -> anyhow::Result<(LocalExchange, DispatchRecord)> {
         let cwd = std::env::current_dir()?;
         let env = inputs::environment(&cwd, &cwd)?;
         let file = inputs::targets_file(self.targets_file.as_deref(), &cwd, &cwd, &**observer)?;
@@ -199,7 +199,7 @@ impl EarlierBatch {
             }
         };
         let exchange = inputs::exchange(&self.exchange)?;
-        if let Some(record) = Record::read(&exchange, &self.id)? {
+        if let Some(record) = DispatchRecord::read(&exchange, &self.id)? {
             if record.target != target.name {
                 let message =
                     format!("batch `{}` was dispatched to the target `{}`", record.batch_id, record.target);
@@ -217,7 +217,11 @@ impl EarlierBatch {
     }
 
     /// The environment, and the target of the batch from the current `targets.yaml`, or else as recorded.
-    fn surroundings(&self, record: &Record, observer: &dyn Observer) -> anyhow::Result<(Env, RemoteTarget)> {
+    fn surroundings(
+        &self,
+        record: &DispatchRecord,
+        observer: &dyn Observer,
+    ) -> anyhow::Result<(Env, RemoteTarget)> {
         let cwd = std::env::current_dir()?;
         let env = inputs::environment(&cwd, &cwd)?;
         let named: Option<&Path> = self.targets_file.as_deref();
@@ -250,7 +254,7 @@ impl EarlierBatch {
     /// An execution for the batch, and its dispatcher, for the GitHub that has it.
     fn connect(
         &self,
-        record: &Record,
+        record: &DispatchRecord,
         exchange: LocalExchange,
         limits: RunnerOptions,
         env: &Env,
@@ -269,7 +273,7 @@ impl EarlierBatch {
 }
 
 /// The target of a batch whose `targets.yaml` is unknown.
-fn unwatched(record: &Record) -> RemoteTarget {
+fn unwatched(record: &DispatchRecord) -> RemoteTarget {
     RemoteTarget {
         name: record.target.clone(),
         repo: record.repo.clone(),
@@ -284,8 +288,8 @@ fn unwatched(record: &Record) -> RemoteTarget {
 }
 
 /// A record may come from an untrusted checkout: it does not override `targets.yaml`.
-fn another_repository(record: &Record, target: &RemoteTarget) -> Failure {
-    let Record { batch_id, workflow, repo, .. } = record;
+fn another_repository(record: &DispatchRecord, target: &RemoteTarget) -> Failure {
+    let DispatchRecord { batch_id, workflow, repo, .. } = record;
     let workflow = printable(workflow);
     let message = format!(
         "batch `{batch_id}` was dispatched to the workflow `{workflow}` of `{repo}`, but the target `{}` names `{}` of `{}`",
@@ -298,7 +302,7 @@ fn another_repository(record: &Record, target: &RemoteTarget) -> Failure {
 }
 
 /// A record never decides which host gets the token: it must name the API that this command uses.
-pub(super) fn check_api(record: &Record, access: &Access) -> Result<(), Failure> {
+pub(super) fn check_api(record: &DispatchRecord, access: &Access) -> Result<(), Failure> {
     let (there, here) = (&record.api_url, &access.api_url);
     if there.trim_end_matches('/') == here.trim_end_matches('/') {
         return Ok(());

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use crate::exchange::{LocalExchange, RowFilter, RowPlace, Strangers, must_match};
+use crate::exchange::{ForeignRows, LocalExchange, RowFilter, RowPlace, must_match};
 use crate::model::{BatchId, Digest, Failure};
 use crate::protocol::{BatchManifest, MOST_REQUESTS, MOST_SHARDS};
 
@@ -122,16 +122,16 @@ impl RowPosition {
 
 /// The rows of a batch.
 #[derive(Debug)]
-pub(super) struct Rows {
+pub(super) struct BatchRows {
     /// The file with the rows.
     pub(super) file: File,
     /// One position per request, in order.
     pub(super) places: Vec<RowPosition>,
     /// The rows that do not count.
-    pub(super) strangers: Strangers,
+    pub(super) strangers: ForeignRows,
 }
 
-impl Rows {
+impl BatchRows {
     /// Collects the rows that answer requests of the batch in the file `to`. The journals have all local responses, even those
     /// that a killed run could not publish; the branches are read only if these are not enough.
     pub(super) fn find(
@@ -146,7 +146,7 @@ impl Rows {
             out: BufWriter::with_capacity(1 << 16, File::create(to)?),
             offset: 0,
             places: vec![RowPosition::default(); count],
-            strangers: Strangers::default(),
+            strangers: ForeignRows::default(),
         };
         for shard in 0..batch.known.shards.max(1) {
             exchange.each_journal_row(id, batch.known.sha256, shard, |place, line| {
@@ -174,7 +174,7 @@ struct Finding<'a> {
     out: BufWriter<File>,
     offset: u64,
     places: Vec<RowPosition>,
-    strangers: Strangers,
+    strangers: ForeignRows,
 }
 
 impl Finding<'_> {

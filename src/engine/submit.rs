@@ -9,8 +9,8 @@ use serde::Deserialize;
 use super::batch::PlannedBatch;
 use super::execution::Execution;
 use super::plan::Plan;
-use super::remote::{BatchToRun, Dispatcher, Record, RemoteBatch, RunnerRepo, WorkflowRun};
-use crate::exchange::{Hold, LocalExchange, Put, must_match};
+use super::remote::{BatchToRun, DispatchRecord, Dispatcher, RemoteBatch, RunnerRepo, WorkflowRun};
+use crate::exchange::{Hold, LocalExchange, StoreResult, must_match};
 use crate::github::Client;
 use crate::model::{BatchId, Digest, RemoteTarget, RunnerTarget, Target};
 use crate::protocol::BatchManifest;
@@ -126,14 +126,15 @@ impl Execution {
     pub fn store_named(&self, batch: &PlannedBatch, target: Target) -> anyhow::Result<StoredBatch> {
         let (id, sha256) = (batch.manifest.batch_id.clone(), batch.sha256);
         let hold = self.exchange.hold(&id)?;
-        if let Some(record) = Record::read(&self.exchange, &id)? {
+        if let Some(record) = DispatchRecord::read(&self.exchange, &id)? {
             // The id may belong to another batch on a runner repository.
             must_match(&id, record.batch_sha256, sha256)?;
         }
         let put = self.exchange.put_batch(&id, &batch.archive, sha256)?;
         tracing::debug!(batch = id.as_str(), %sha256, ?put, "the batch is stored");
         let archive_bytes = std::fs::metadata(&batch.archive)?.len();
-        let (run_id, manifest, is_new) = (batch.run_id.clone(), batch.manifest.clone(), put == Put::New);
+        let (run_id, manifest, is_new) =
+            (batch.run_id.clone(), batch.manifest.clone(), put == StoreResult::New);
         let requests = batch.requests()?;
         Ok(StoredBatch { run_id, id, sha256, archive_bytes, manifest, is_new, target, requests, hold })
     }
@@ -147,7 +148,7 @@ impl Execution {
             // Clean up what was not started.
             let mut is_started = false;
             for id in &new {
-                if Record::read(&self.exchange, id)?.is_none() {
+                if DispatchRecord::read(&self.exchange, id)?.is_none() {
                     self.exchange.delete_batch(id)?;
                 } else {
                     is_started = true;
@@ -231,13 +232,13 @@ impl Execution {
 fn exists(exchange: &LocalExchange, id: &BatchId) -> anyhow::Result<bool> {
     Ok(exchange.batch_bytes(id)?.is_some()
         || exchange.results_manifest(id)?.is_some()
-        || Record::read(exchange, id)?.is_some())
+        || DispatchRecord::read(exchange, id)?.is_some())
 }
 
 /// Writes the requests of all batches; those that targets share are written once.
 pub fn write_requests(batches: &[StoredBatch], out: &mut dyn Write) -> anyhow::Result<()> {
     #[derive(Deserialize)]
-    struct Line {
+    struct RequestRow {
         id: String,
     }
     let mut seen = HashSet::new();
@@ -245,7 +246,7 @@ pub fn write_requests(batches: &[StoredBatch], out: &mut dyn Write) -> anyhow::R
         let mut lines = BufReader::with_capacity(1 << 16, &batch.requests);
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line)? > 0 {
-            let Line { id } = serde_json::from_slice(&line)?;
+            let RequestRow { id } = serde_json::from_slice(&line)?;
             if batches.len() == 1 || seen.insert(Digest::of(id.as_bytes()).half()) {
                 out.write_all(&line)?;
             }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::batch::PlannedBatch;
+use super::collect::collect;
 use super::rows::BatchIdentity;
 use super::*;
 use crate::exchange::LocalExchange;

@@ -26,9 +26,9 @@ impl LocalExchange {
         let size = file.metadata().with_context(cannot_read)?.len();
         let (parts, hasher) = (self.split.files(size), RefCell::new(Sha256::new()));
         // They read the same file, one after the other.
-        let mut contents: Vec<Checked<'_, _>> = parts
+        let mut contents: Vec<DigestReader<'_, _>> = parts
             .iter()
-            .map(|(_, size)| Checked { inner: (&file).take(*size), hasher: &hasher, expected: None })
+            .map(|(_, size)| DigestReader { inner: (&file).take(*size), hasher: &hasher, expected: None })
             .collect();
         if let Some(last) = contents.last_mut() {
             last.expected = Some(digest);
@@ -70,13 +70,13 @@ impl LocalExchange {
 }
 
 /// Reads a part of a file; the end of the last part fails if the digest does not match.
-struct Checked<'f, R> {
+struct DigestReader<'f, R> {
     inner: R,
     hasher: &'f RefCell<Sha256>,
     expected: Option<Digest>,
 }
 
-impl<R: Read> Read for Checked<'_, R> {
+impl<R: Read> Read for DigestReader<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.inner.read(buffer)?;
         let mut hasher = self.hasher.borrow_mut();

@@ -43,7 +43,7 @@ pub struct LocalExchange {
 
 /// The result of storing a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Put {
+pub enum StoreResult {
     /// It is new.
     New,
     /// It is already stored: a resume.
@@ -138,13 +138,13 @@ impl LocalExchange {
     }
 
     /// Stores a batch on the orphan branch `eval-batch/<id>`; another batch with that id is an error (exit 3).
-    pub fn put_batch(&self, id: &BatchId, archive: &Path, digest: Digest) -> anyhow::Result<Put> {
+    pub fn put_batch(&self, id: &BatchId, archive: &Path, digest: Digest) -> anyhow::Result<StoreResult> {
         let branch = handover_branch(id);
         let (mut retries, mut repaired) = (Retries::default(), false);
         loop {
             if let Some(there) = self.stored_digest(&branch)? {
                 must_match(id, there, digest)?;
-                return Ok(Put::AlreadyThere);
+                return Ok(StoreResult::AlreadyThere);
             }
             let collected = self.results_manifest(id)?;
             if let Some(owner) = self.results_batch(id)? {
@@ -168,7 +168,7 @@ impl LocalExchange {
                 CommitOutcome::Done
                     if self.stored_digest(&branch).is_ok_and(|there| there == Some(digest)) =>
                 {
-                    return Ok(if collected.is_some() { Put::Again } else { Put::New });
+                    return Ok(if collected.is_some() { StoreResult::Again } else { StoreResult::New });
                 }
                 CommitOutcome::Done if repaired => {
                     anyhow::bail!("cannot read the batch `{id}` from `{}`", self.shown.display());

@@ -7,7 +7,7 @@
 //! `delete` deletes everything of a batch, `hold` prevents that while it is in use; `id` identifies exchanges. `damage` and `repair` set damaged
 //! files aside after a power cut or disk failure; `tips` restores results branches whose ref is lost.
 
-mod collected;
+mod collection;
 mod damage;
 mod delete;
 mod handover;
@@ -25,12 +25,12 @@ mod rows;
 mod tests;
 mod tips;
 
-pub use collected::Collected;
+pub use collection::CollectionRecord;
 pub use damage::RowPlace;
 pub use hold::Hold;
 pub use journal::{ShardLock, whole_lines};
-pub use local::{LocalExchange, Put, must_match};
+pub use local::{LocalExchange, StoreResult, must_match};
 pub use remote::{Needs, PublishError};
 pub use results::Publication;
-pub use row_filter::{RowFilter, Strangers, row_mark};
+pub use row_filter::{ForeignRows, RowFilter, row_mark};
 pub use rows::RowParts;

@@ -31,12 +31,12 @@ pub struct RowFilter {
 
 /// The rows that do not count: their number, and the place of the first.
 #[derive(Debug, Default, Clone)]
-pub struct Strangers {
+pub struct ForeignRows {
     count: u64,
     first: Option<String>,
 }
 
-impl Strangers {
+impl ForeignRows {
     /// Adds one at this place.
     pub fn add(&mut self, place: impl FnOnce() -> String) {
         self.count += 1;
@@ -54,7 +54,7 @@ impl Strangers {
     }
 }
 
-impl std::ops::AddAssign for Strangers {
+impl std::ops::AddAssign for ForeignRows {
     fn add_assign(&mut self, other: Self) {
         self.count += other.count;
         self.first = self.first.take().or(other.first);
@@ -143,8 +143,8 @@ impl RowFilter {
         rows: &Path,
         shard: Option<u32>,
         mut each: impl FnMut(&Response, &[u8]) -> anyhow::Result<()>,
-    ) -> anyhow::Result<Strangers> {
-        let mut strangers = Strangers::default();
+    ) -> anyhow::Result<ForeignRows> {
+        let mut strangers = ForeignRows::default();
         if !rows.exists() {
             return Ok(strangers);
         }

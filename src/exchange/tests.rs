@@ -144,8 +144,8 @@ fn a_batch_is_handed_over_and_deleted() {
     let world = World::new();
     let exchange = world.exchange();
     let (archive, digest) = (world.file("a.tar.gz", "archive"), Digest::of(b"archive"));
-    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), Put::New);
-    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), Put::AlreadyThere);
+    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), StoreResult::New);
+    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), StoreResult::AlreadyThere);
     assert_eq!(exchange.batches().unwrap(), [id("one")]);
 
     let log = world.git(&["log", "--format=%an <%ae> %cn%n%B", "--name-only", "eval-batch/one"]);
@@ -178,8 +178,8 @@ fn a_large_batch_is_handed_over_in_parts() {
     let mut exchange = world.exchange();
     exchange.split = Split { part_bytes: 4, archive_bytes: 12 };
     let (archive, digest) = (world.file("a.tar.gz", "archive 11b"), Digest::of(b"archive 11b"));
-    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), Put::New);
-    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), Put::AlreadyThere);
+    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), StoreResult::New);
+    assert_eq!(exchange.put_batch(&id("one"), &archive, digest).unwrap(), StoreResult::AlreadyThere);
     let files = world.git(&["ls-tree", "--format=%(path) %(objectsize)", "eval-batch/one"]);
     assert_eq!(files, "batch.tar.gz.00 4\nbatch.tar.gz.01 4\nbatch.tar.gz.02 3\n");
     let to = world.path("copy.tar.gz");
@@ -257,7 +257,7 @@ fn another_batch_with_the_same_id_is_rejected() {
     exchange.delete_batch(&id("one")).unwrap();
     let error = exchange.put_batch(&id("one"), &new, Digest::of(b"new")).unwrap_err();
     assert!(world.told(error, Exit::Config).starts_with("another batch already has the id `one`"));
-    assert_eq!(exchange.put_batch(&id("one"), &old, Digest::of(b"old")).unwrap(), Put::Again);
+    assert_eq!(exchange.put_batch(&id("one"), &old, Digest::of(b"old")).unwrap(), StoreResult::Again);
 }
 
 #[test]
@@ -469,7 +469,7 @@ fn only_one_of_several_dispatchers_hands_over() {
         world.exchange().put_batch(&id("one"), &archive, Digest::of(number.to_string().as_bytes()))
     };
     let put = &put;
-    let puts: Vec<anyhow::Result<Put>> = thread::scope(|scope| {
+    let puts: Vec<anyhow::Result<StoreResult>> = thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|number| scope.spawn(move || put(number))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
@@ -707,7 +707,7 @@ fn after_every_crash_the_claim_the_journal_and_what_was_collected_are_usable() {
     let path = dir.path().join("exchange.git");
     let exchange = LocalExchange::open_or_create(&path).unwrap();
     let (id, batch) = (id("b1"), Digest::of(b"batch"));
-    let collected = Collected::new(batch, "t", 1, 2);
+    let collected = CollectionRecord::new(batch, "t", 1, 2);
     let disk = Recording::start(&path);
     exchange.claim_journal(&id, batch).unwrap();
     disk.mark("claimed");

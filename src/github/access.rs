@@ -43,6 +43,23 @@ impl Access {
         self.connect(auth, notify)
     }
 
+    /// Like [`Self::client`]; `None` without a token, unless one `is_needed` or was named.
+    pub fn optional_client(
+        &self,
+        is_needed: bool,
+        env: &ProcessEnv,
+        notify: Notify,
+    ) -> anyhow::Result<Option<Client>> {
+        match self.client(env, notify) {
+            Ok(client) => Ok(Some(client)),
+            Err(error) if is_needed || self.token_file.is_some() || self.app_id.is_some() => Err(error),
+            Err(error) => {
+                tracing::debug!("no token for GitHub: {error:#}");
+                Ok(None)
+            }
+        }
+    }
+
     /// Like [`Self::client`] for a runner repository: `RUN_EVALS_TOKEN` comes before the usual variables.
     pub fn runner_client(&self, env: &ProcessEnv, notify: Notify) -> anyhow::Result<Client> {
         let own = env.get(RUNNER_TOKEN).filter(|token| !token.trim().is_empty());

@@ -31,7 +31,7 @@ pub struct AppKey {
 /// Installation tokens of an App, one per repository.
 pub(super) struct AppTokens {
     key: AppKey,
-    minted: Mutex<HashMap<String, Minted>>,
+    minted: Mutex<HashMap<String, CachedToken>>,
 }
 
 #[derive(Deserialize)]
@@ -41,7 +41,7 @@ struct Installation {
     permissions: BTreeMap<String, String>,
 }
 
-struct Minted {
+struct CachedToken {
     token: Secret,
     expires: Timestamp,
 }
@@ -125,7 +125,7 @@ impl AppTokens {
         client.parse(&answer)
     }
 
-    async fn mint(&self, client: &Client, repo: &str) -> Result<Minted, ApiError> {
+    async fn mint(&self, client: &Client, repo: &str) -> Result<CachedToken, ApiError> {
         #[derive(Deserialize)]
         struct AccessToken {
             token: String,
@@ -147,7 +147,7 @@ impl AppTokens {
         }
         let AccessToken { token, expires_at } = client.parse(&answer)?;
         let expires = expires_at.parse().unwrap_or_else(|_| client.now() + LIFETIME);
-        Ok(Minted { token: Secret::new(&token), expires })
+        Ok(CachedToken { token: Secret::new(&token), expires })
     }
 }
 

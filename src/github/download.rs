@@ -23,12 +23,12 @@ pub(super) enum DownloadError {
 }
 
 /// A complete download that is not in its place yet.
-pub(super) struct Saved {
+pub(super) struct DownloadedFile {
     file: NamedTempFile,
     pub(super) digest: Digest,
 }
 
-impl Saved {
+impl DownloadedFile {
     /// Moves the file to its place.
     pub(super) fn keep(self, to: &Path) -> Result<(), ApiError> {
         durable::place(self.file, to).map_err(|error| unwritable(to, error))
@@ -49,7 +49,7 @@ pub(super) async fn save(
     what: &str,
     most: u64,
     to: &Path,
-) -> Result<Saved, DownloadError> {
+) -> Result<DownloadedFile, DownloadError> {
     let from = host(&url);
     let broken = |error: reqwest::Error| {
         let error = TransportError::from(error);
@@ -75,7 +75,7 @@ pub(super) async fn save(
         file.write_all(&chunk).map_err(unwritten)?;
     }
     file.as_file_mut().flush().map_err(unwritten)?;
-    Ok(Saved { file, digest: Digest::finish(hasher) })
+    Ok(DownloadedFile { file, digest: Digest::finish(hasher) })
 }
 
 fn unwritable(path: &Path, error: io::Error) -> ApiError {

@@ -49,6 +49,6 @@ pub use open_pulls::OpenPull;
 pub use pulls::NewPull;
 pub use repository::RepositoryInfo;
 pub use results::{DuplicateArtifact, ResultsService};
-pub use runs::{Etag, Job, Polled, Run};
+pub use runs::{Etag, PollResult, Run, WorkflowJob};
 pub use secrets::SecretPlace;
 pub use token::{TokenSources, find_token};

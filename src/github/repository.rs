@@ -114,12 +114,12 @@ impl Client {
         message: &str,
     ) -> Result<(), ApiError> {
         #[derive(Deserialize)]
-        struct Known {
+        struct ExistingFile {
             sha: String,
         }
         let mut url = self.contents_url(repo, path)?;
         url.query_pairs_mut().append_pair("ref", branch);
-        let Known { sha } = self.fetch(Call::get(About::File, repo, &path, url)).await?;
+        let ExistingFile { sha } = self.fetch(Call::get(About::File, repo, &path, url)).await?;
         let content = STANDARD.encode(content);
         let body = json!({"message": message, "content": content, "branch": branch, "sha": sha});
         self.put_file(repo, path, body).await

@@ -24,7 +24,7 @@ pub struct Etag(pub(super) String);
 
 /// Result of a conditional request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Polled<T> {
+pub enum PollResult<T> {
     Unchanged,
     Changed(T, Option<Etag>),
 }
@@ -58,7 +58,7 @@ pub struct Run {
 
 /// A job of a workflow run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Job {
+pub struct WorkflowJob {
     pub id: u64,
     /// Name, with its matrix values.
     #[serde(default)]
@@ -77,11 +77,11 @@ pub struct Job {
     #[serde(default, deserialize_with = "time")]
     pub completed_at: Option<Timestamp>,
     #[serde(default, deserialize_with = "or_default")]
-    pub steps: Vec<Step>,
+    pub steps: Vec<WorkflowStep>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Step {
+pub struct WorkflowStep {
     #[serde(default)]
     pub name: String,
     /// See [`Run::status`].
@@ -184,27 +184,32 @@ impl Client {
     }
 
     /// Polls a workflow run. An unchanged response does not count against the rate limit.
-    pub async fn run(&self, repo: &str, run_id: u64, known: Option<&Etag>) -> Result<Polled<Run>, ApiError> {
+    pub async fn run(
+        &self,
+        repo: &str,
+        run_id: u64,
+        known: Option<&Etag>,
+    ) -> Result<PollResult<Run>, ApiError> {
         let mut url = self.repo_url(repo, &["actions", "runs", &run_id.to_string()])?;
         url.query_pairs_mut().append_pair("exclude_pull_requests", "true");
         let etag = known.map(|etag| etag.0.as_str());
         let call = Call { etag, ..Call::get(About::Run, repo, &run_id, url) };
         let answer = self.call(call.clone()).await?;
         if answer.status == StatusCode::NOT_MODIFIED && known.is_some() {
-            return Ok(Polled::Unchanged);
+            return Ok(PollResult::Unchanged);
         }
         if !answer.status.is_success() {
             return Err(self.refused(&call, &answer));
         }
         let etag = answer.headers.get(ETAG).and_then(|etag| etag.to_str().ok());
-        Ok(Polled::Changed(self.parse(&answer)?, etag.map(|etag| Etag(etag.to_owned()))))
+        Ok(PollResult::Changed(self.parse(&answer)?, etag.map(|etag| Etag(etag.to_owned()))))
     }
 
     /// Jobs of the latest attempt.
-    pub async fn jobs(&self, repo: &str, run_id: u64) -> Result<Vec<Job>, ApiError> {
+    pub async fn jobs(&self, repo: &str, run_id: u64) -> Result<Vec<WorkflowJob>, ApiError> {
         #[derive(Deserialize)]
         struct Page {
-            jobs: Vec<Job>,
+            jobs: Vec<WorkflowJob>,
         }
         let mut url = self.repo_url(repo, &["actions", "runs", &run_id.to_string(), "jobs"])?;
         url.query_pairs_mut().append_pair("filter", "latest");

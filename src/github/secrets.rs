@@ -29,11 +29,11 @@ pub enum SecretPlace<'a> {
 
 #[derive(Deserialize)]
 struct Names {
-    secrets: Vec<Named>,
+    secrets: Vec<NamedSecret>,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedSecret {
     name: String,
 }
 

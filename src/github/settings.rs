@@ -62,12 +62,12 @@ impl Client {
     /// Patterns of the actions that a repository with `selected` actions allows.
     pub async fn allowed_action_patterns(&self, repo: &str) -> Result<Vec<String>, ApiError> {
         #[derive(Deserialize)]
-        struct Selected {
+        struct SelectedActions {
             #[serde(default)]
             patterns_allowed: Vec<String>,
         }
         let url = self.repo_url(repo, &["actions", "permissions", "selected-actions"])?;
-        let selected: Selected = self.fetch(Call::get(About::ActionsSettings, repo, &"", url)).await?;
+        let selected: SelectedActions = self.fetch(Call::get(About::ActionsSettings, repo, &"", url)).await?;
         Ok(selected.patterns_allowed)
     }
 

@@ -14,13 +14,13 @@ use crate::util::path::quoted;
 pub struct Leaderboard {
     schema_version: u32,
     entries: Vec<Entry>,
-    absent: Vec<Absent>,
+    absent: Vec<AbsentModel>,
 }
 
 /// A listed model that was not served.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Absent {
+pub struct AbsentModel {
     /// The skill.
     pub skill: SkillName,
     /// The commit of the library that was checked out.
@@ -37,7 +37,7 @@ enum Reason {
     NotServed,
 }
 
-impl Absent {
+impl AbsentModel {
     /// A model that the server does not list.
     pub fn new(skill: SkillName, prompt_commit: CommitSha, model: String) -> Self {
         Self { skill, prompt_commit, model, reason: Reason::NotServed }
@@ -145,7 +145,7 @@ impl Leaderboard {
     }
 
     /// Records a model that was not called, unless it has an entry for the commit.
-    pub fn insert_absent(&mut self, absent: Absent) {
+    pub fn insert_absent(&mut self, absent: AbsentModel) {
         let is_of = |entry: &Entry| {
             (&entry.skill, &entry.prompt_commit, &entry.model)
                 == (&absent.skill, &absent.prompt_commit, &absent.model)
@@ -164,7 +164,7 @@ impl Leaderboard {
     }
 
     /// The models that were not called, sorted.
-    pub fn absent(&self) -> &[Absent] {
+    pub fn absent(&self) -> &[AbsentModel] {
         &self.absent
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Absent, Change, Leaderboard, previous};
+use super::{AbsentModel, Change, Leaderboard, previous};
 use crate::model::{CommitSha, Entry, Ratio};
 
 /// A pull request is limited to 65,536 characters, and has other parts.
@@ -14,7 +14,7 @@ const MOST_SKIPPED: usize = 50;
 /// many commits before the evaluated one a commit is.
 pub fn markdown(
     new: &[Entry],
-    absent: &[Absent],
+    absent: &[AbsentModel],
     before: &Leaderboard,
     rank: &dyn Fn(&CommitSha) -> Option<u64>,
 ) -> String {

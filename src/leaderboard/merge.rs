@@ -4,17 +4,17 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{Absent, Leaderboard, check};
+use super::{AbsentModel, Leaderboard, check};
 use crate::model::{ENTRY_FORMAT, Entry, Failure};
 use crate::util::path::quoted;
 
 /// The content of a reordered or conflicting file.
 #[derive(Deserialize)]
-struct Loose {
+struct LooseFile {
     schema_version: u32,
     entries: Vec<Entry>,
     #[serde(default)]
-    absent: Vec<Absent>,
+    absent: Vec<AbsentModel>,
 }
 
 impl Leaderboard {
@@ -57,7 +57,7 @@ fn weight(entry: &Entry) -> (u64, String) {
 
 fn loose(text: &str, shown_as: &Path) -> Result<Leaderboard, Failure> {
     let shown = shown_as.display();
-    let read: Loose = serde_json::from_str(text).map_err(|error| {
+    let read: LooseFile = serde_json::from_str(text).map_err(|error| {
         let stage = |number: u8| quoted(Path::new(&format!(":{number}:{shown}")));
         let (ours, theirs, file) = (stage(2), stage(3), quoted(shown_as));
         Failure::config(format!("cannot read `{shown}`: {error}")).hint(format!(

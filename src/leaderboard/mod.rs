@@ -17,6 +17,6 @@ mod tests;
 pub use self::change::{Change, previous};
 pub use self::details::{details_bytes, details_path, entry_digest, read_details};
 pub use self::export::{HubBenchmark, HubResult};
-pub use self::file::{Absent, Leaderboard, entry_bytes};
+pub use self::file::{AbsentModel, Leaderboard, entry_bytes};
 pub use self::markdown::markdown;
 pub use crate::model::Entry;

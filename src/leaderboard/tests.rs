@@ -77,8 +77,8 @@ fn entry(model: &str, digit: char, version: &str, correct: u64) -> Entry {
     }
 }
 
-fn absent(model: &str) -> Absent {
-    Absent::new("letters".parse().unwrap(), commit('a'), model.to_owned())
+fn absent(model: &str) -> AbsentModel {
+    AbsentModel::new("letters".parse().unwrap(), commit('a'), model.to_owned())
 }
 
 fn board(entries: &[Entry]) -> Leaderboard {

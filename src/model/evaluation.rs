@@ -250,10 +250,10 @@ pub struct TargetComparison {
     pub before: Figures,
     /// Comparison of pass or fail; absent without pairs.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub pass_rate: Option<Paired>,
+    pub pass_rate: Option<PairedFigure>,
     /// Comparison of scores; absent if all scores are 0 or 1.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub score: Option<Paired>,
+    pub score: Option<PairedFigure>,
     /// Whether it is significantly worse.
     pub regression: bool,
     /// Whether it is significantly better.
@@ -262,7 +262,7 @@ pub struct TargetComparison {
 
 /// A figure before and now, over the paired trials only.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Paired {
+pub struct PairedFigure {
     /// In the baseline.
     pub before: f64,
     /// In these results.

@@ -27,6 +27,21 @@ impl Exit {
         let all = [Self::Ok, Self::Usage, Self::Config, Self::BelowThreshold, Self::Incomplete, Self::Busy];
         all.into_iter().find(|exit| *exit as u8 == code).unwrap_or(Self::Failure)
     }
+
+    /// The more severe one.
+    pub fn or_worse(self, other: Self) -> Self {
+        if other.severity() > self.severity() { other } else { self }
+    }
+
+    fn severity(self) -> u8 {
+        match self {
+            Self::Ok => 0,
+            Self::BelowThreshold => 1,
+            Self::Incomplete => 2,
+            Self::Busy => 3,
+            Self::Failure | Self::Usage | Self::Config => 4,
+        }
+    }
 }
 
 impl From<Exit> for std::process::ExitCode {

@@ -16,11 +16,7 @@ pub struct BatchId(String);
 #[error("a batch id has 1 to 60 characters of `a-z`, `0-9` and `-`")]
 pub struct InvalidBatchId;
 
-impl BatchId {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+is_text!(BatchId);
 
 impl FromStr for BatchId {
     type Err = InvalidBatchId;
@@ -32,26 +28,6 @@ impl FromStr for BatchId {
         } else {
             Err(InvalidBatchId)
         }
-    }
-}
-
-impl TryFrom<String> for BatchId {
-    type Error = InvalidBatchId;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<BatchId> for String {
-    fn from(id: BatchId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for BatchId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
@@ -100,6 +76,8 @@ impl fmt::Debug for Digest {
     }
 }
 
+json_is_text!(Digest);
+
 impl FromStr for Digest {
     type Err = String;
 
@@ -110,20 +88,6 @@ impl FromStr for Digest {
             Ok(()) if lower => Ok(Self(bytes)),
             _ => Err("a SHA-256 has 64 lower-case hexadecimal digits".to_owned()),
         }
-    }
-}
-
-impl TryFrom<String> for Digest {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Digest> for String {
-    fn from(digest: Digest) -> Self {
-        digest.to_string()
     }
 }
 

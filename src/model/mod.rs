@@ -8,6 +8,46 @@
 //! - `failure`, `finding`: exit codes with errors, and findings of checks
 //! - `text`: untrusted text, escaped for messages
 
+/// For types whose JSON is their text: `TryFrom<String>` from their `FromStr`, and back from their `Display`.
+macro_rules! json_is_text {
+    ($($name:ty),+) => {$(
+        impl TryFrom<String> for $name {
+            type Error = <Self as std::str::FromStr>::Err;
+
+            fn try_from(text: String) -> Result<Self, Self::Error> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    )+};
+}
+
+/// For validated texts, whose JSON is the text.
+macro_rules! is_text {
+    ($($name:ty),+) => {$(
+        impl $name {
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        $crate::model::json_is_text!($name);
+    )+};
+}
+
+pub(crate) use {is_text, json_is_text};
+
 mod auth;
 mod case_details;
 mod entry;
@@ -41,8 +81,9 @@ pub use entry::{
     SchemaFit, SkipReason, Skipped, StructuredOutput, TokenSums,
 };
 pub use evaluation::{
-    Change, ChangeKind, Comparison, Estimate, Evaluation, Figures, Paired, PassAt, Problem, ProblemKind,
-    RequestCounts, TargetComparison, TargetFigures, TestCounts, TestResult, TestState, Trial, Verdict,
+    Change, ChangeKind, Comparison, Estimate, Evaluation, Figures, PairedFigure, PassAt, Problem,
+    ProblemKind, RequestCounts, TargetComparison, TargetFigures, TestCounts, TestResult, TestState, Trial,
+    Verdict,
 };
 pub use failure::{Exit, Failure};
 pub use field_rules::{FieldPath, FieldRule, FieldRules, FieldType, GraderModel, PathStep, Tolerance};

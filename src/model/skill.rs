@@ -17,11 +17,7 @@ pub struct SkillName(String);
 )]
 pub struct InvalidSkillName;
 
-impl SkillName {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+is_text!(SkillName);
 
 impl FromStr for SkillName {
     type Err = InvalidSkillName;
@@ -46,11 +42,9 @@ pub struct CommitSha(String);
 #[error("a commit has 40 lower-case hexadecimal digits")]
 pub struct InvalidCommitSha;
 
-impl CommitSha {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+is_text!(CommitSha);
 
+impl CommitSha {
     /// The first seven digits.
     pub fn short(&self) -> &str {
         &self.0[..7]
@@ -80,11 +74,9 @@ pub struct ShaPrefix(String);
 #[error("a commit is named by 7 to 40 hexadecimal digits")]
 pub struct InvalidShaPrefix;
 
-impl ShaPrefix {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
+is_text!(ShaPrefix);
 
+impl ShaPrefix {
     /// The commit hash, if it is not abbreviated.
     pub fn whole(&self) -> Option<CommitSha> {
         self.0.parse().ok()
@@ -154,66 +146,6 @@ impl FromStr for Replicates {
 impl fmt::Display for Replicates {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for SkillName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for CommitSha {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Display for ShaPrefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl TryFrom<String> for SkillName {
-    type Error = InvalidSkillName;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for CommitSha {
-    type Error = InvalidCommitSha;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for ShaPrefix {
-    type Error = InvalidShaPrefix;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<SkillName> for String {
-    fn from(name: SkillName) -> Self {
-        name.0
-    }
-}
-
-impl From<CommitSha> for String {
-    fn from(sha: CommitSha) -> Self {
-        sha.0
-    }
-}
-
-impl From<ShaPrefix> for String {
-    fn from(sha: ShaPrefix) -> Self {
-        sha.0
     }
 }
 

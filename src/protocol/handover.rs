@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::names::{is_artifact_name, is_ref_name, is_repository};
-use crate::model::printable;
+use crate::model::{json_is_text, printable};
 
 /// Where the runner gets the batch from.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +52,8 @@ impl fmt::Debug for Handover {
     }
 }
 
+json_is_text!(Handover);
+
 impl FromStr for Handover {
     type Err = String;
 
@@ -87,20 +89,6 @@ impl FromStr for Handover {
             }
             _ => Err(legal()),
         }
-    }
-}
-
-impl TryFrom<String> for Handover {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<Handover> for String {
-    fn from(handover: Handover) -> Self {
-        handover.to_string()
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::names::{is_ref_name, reserved_folder};
 use super::{Handover, MOST_SHARDS};
-use crate::model::{BatchId, Digest, Failure, RemoteResults, printable};
+use crate::model::{BatchId, Digest, Failure, RemoteResults, is_text, json_is_text, printable};
 
 const BATCH_ID: &str = "batch_id";
 const DISPATCH_ID: &str = "dispatch_id";
@@ -53,11 +53,7 @@ pub struct DispatchInputs {
 #[serde(try_from = "String", into = "String")]
 pub struct DispatchId(String);
 
-impl DispatchId {
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
+is_text!(DispatchId);
 
 impl From<u64> for DispatchId {
     fn from(bits: u64) -> Self {
@@ -78,26 +74,6 @@ impl FromStr for DispatchId {
     }
 }
 
-impl TryFrom<String> for DispatchId {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<DispatchId> for String {
-    fn from(id: DispatchId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for DispatchId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 impl fmt::Display for RemoteResults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -106,6 +82,8 @@ impl fmt::Display for RemoteResults {
         }
     }
 }
+
+json_is_text!(RemoteResults);
 
 impl FromStr for RemoteResults {
     type Err = String;
@@ -121,20 +99,6 @@ impl FromStr for RemoteResults {
             }
             _ => Err("expected `branch:<prefix>` or `artifact`".to_owned()),
         }
-    }
-}
-
-impl TryFrom<String> for RemoteResults {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<RemoteResults> for String {
-    fn from(results: RemoteResults) -> Self {
-        results.to_string()
     }
 }
 

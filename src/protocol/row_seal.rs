@@ -40,7 +40,7 @@ impl RowSeal {
     /// The index of a sealed row, if its checksum is correct for this batch. An intact row of another
     /// format is an error (exit 3): calling its request again would cost money again.
     pub fn index(&self, line: &[u8]) -> Result<Option<u64>, Failure> {
-        let Some(row) = Sealed::split(line) else { return Ok(None) };
+        let Some(row) = SealedParts::split(line) else { return Ok(None) };
         if self.checksum(row.format, row.index, row.rest).as_bytes() != row.checksum {
             return Ok(None);
         }
@@ -64,21 +64,21 @@ impl RowSeal {
 
 /// The response fields of a sealed row.
 pub fn unsealed(line: &[u8]) -> Option<&[u8]> {
-    match Sealed::split(line) {
+    match SealedParts::split(line) {
         Some(row) => Some(row.rest),
         None => split_index(line).map(|(_, rest)| rest),
     }
 }
 
 /// The parts of a sealed row.
-struct Sealed<'l> {
+struct SealedParts<'l> {
     format: &'l [u8],
     index: &'l [u8],
     checksum: &'l [u8],
     rest: &'l [u8],
 }
 
-impl<'l> Sealed<'l> {
+impl<'l> SealedParts<'l> {
     fn split(line: &'l [u8]) -> Option<Self> {
         let (format, rest) = split_number(line.strip_prefix(FORMAT)?)?;
         let (index, rest) = split_number(rest.strip_prefix(INDEX)?)?;

@@ -9,7 +9,7 @@ use super::Refusal;
 use super::attachments::{Attachments, Part};
 use super::base_url::{Address, parse, without_suffixes};
 use super::lenient;
-use super::wire::{Answered, Decoded, Undecodable, Wire, other_finish};
+use super::wire::{BodyContent, DecodeError, DecodedResponse, Wire, other_finish};
 use crate::model::{
     Content, Endpoint, Failure, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage,
     Tool, ToolCall,
@@ -114,19 +114,19 @@ struct Turn<'a> {
 #[serde(untagged)]
 enum TurnContent<'a> {
     Text(&'a str),
-    Blocks(Vec<Piece<'a>>),
+    Blocks(Vec<ContentPart<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Piece<'a> {
+enum ContentPart<'a> {
     Text { text: Cow<'a, str> },
-    Image { source: Source },
-    Document { source: Source, title: &'a str },
+    Image { source: MediaSource },
+    Document { source: MediaSource, title: &'a str },
 }
 
 #[derive(Serialize)]
-struct Source {
+struct MediaSource {
     r#type: &'static str,
     media_type: &'static str,
     data: String,
@@ -199,19 +199,19 @@ fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Re
     Ok(Turn { role: message.role, content })
 }
 
-fn piece(part: Part<'_>) -> Piece<'_> {
-    let source = |media_type, data| Source { r#type: "base64", media_type, data };
+fn piece(part: Part<'_>) -> ContentPart<'_> {
+    let source = |media_type, data| MediaSource { r#type: "base64", media_type, data };
     match part {
-        Part::Text(text) => Piece::Text { text },
-        Part::Image { media_type, base64, .. } => Piece::Image { source: source(media_type, base64) },
+        Part::Text(text) => ContentPart::Text { text },
+        Part::Image { media_type, base64, .. } => ContentPart::Image { source: source(media_type, base64) },
         Part::Pdf { name, base64 } => {
-            Piece::Document { source: source("application/pdf", base64), title: name }
+            ContentPart::Document { source: source("application/pdf", base64), title: name }
         }
     }
 }
 
 #[derive(Deserialize)]
-struct Answer {
+struct ResponseBody {
     #[serde(default, deserialize_with = "lenient::field")]
     model: Option<String>,
     #[serde(default)]
@@ -268,19 +268,19 @@ impl Usage {
 }
 
 /// Decodes a successful response.
-pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
-    let answer: Answer = serde_json::from_slice(body)?;
+pub(super) fn decode(body: &[u8]) -> Result<BodyContent, DecodeError> {
+    let answer: ResponseBody = serde_json::from_slice(body)?;
     if let Some(error) = answer.error {
-        return Ok(Decoded::Fault(error));
+        return Ok(BodyContent::Fault(error));
     }
     let Some(mut text) = lenient::text::<serde_json::Error>(&answer.content)? else {
-        return Err(Undecodable::lacks("content"));
+        return Err(DecodeError::lacks("content"));
     };
     let finish_reason = finish(answer.stop_reason.as_deref());
     if finish_reason == FinishReason::Refusal && text.is_empty() {
         text = answer.stop_details.and_then(|details| details.explanation).unwrap_or_default();
     }
-    Ok(Decoded::Answer(Answered {
+    Ok(BodyContent::Answer(DecodedResponse {
         text,
         tool_calls: tool_calls(&answer.content),
         finish_reason,
@@ -292,15 +292,8 @@ pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
 
 fn tool_calls(content: &Value) -> Vec<ToolCall> {
     let blocks = content.as_array().map(Vec::as_slice).unwrap_or_default();
-    let call = |block: &Value| {
-        Some(ToolCall {
-            tool: block["name"].as_str()?.to_owned(),
-            input: Some(lenient::arguments(&block["input"])),
-            id: block["id"].as_str().map(str::to_owned),
-            duration_ms: None,
-        })
-    };
-    blocks.iter().filter(|block| block["type"] == "tool_use").filter_map(call).collect()
+    let calls = blocks.iter().filter(|block| block["type"] == "tool_use");
+    calls.filter_map(|block| lenient::tool_call(&block["name"], &block["input"], &block["id"])).collect()
 }
 
 fn finish(word: Option<&str>) -> FinishReason {

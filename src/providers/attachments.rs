@@ -111,8 +111,8 @@ impl<'a> Attachments<'a> {
             Block::Image { sha256, name } => (sha256, name, true),
         };
         let file = find(self.files, sha256, name.as_deref())?;
-        let kind = Kind::of(file, self.images);
-        if is_picture && !matches!(kind, Kind::Image(_)) {
+        let kind = AttachmentKind::of(file, self.images);
+        if is_picture && !matches!(kind, AttachmentKind::Image(_)) {
             return Err(Refusal::bad_request(format!(
                 "attachment `{}` of type `{}` is not a picture that can be sent: {}",
                 file.name,
@@ -120,15 +120,17 @@ impl<'a> Attachments<'a> {
                 self.pictures()
             )));
         }
-        if matches!(kind, Kind::Image(_) | Kind::Pdf) && role != Role::User {
+        if matches!(kind, AttachmentKind::Image(_) | AttachmentKind::Pdf) && role != Role::User {
             return Err(only_users(&file.name, role));
         }
         let name = &file.name;
         Ok(match kind {
-            Kind::Text => self.text(file)?.map(|text| Part::Text(Cow::Owned(text))),
-            Kind::Image(media_type) => Some(Part::Image { name, media_type, base64: self.base64(file)? }),
-            Kind::Pdf => Some(Part::Pdf { name, base64: self.base64(file)? }),
-            Kind::Other => return Err(self.refuse(file)),
+            AttachmentKind::Text => self.text(file)?.map(|text| Part::Text(Cow::Owned(text))),
+            AttachmentKind::Image(media_type) => {
+                Some(Part::Image { name, media_type, base64: self.base64(file)? })
+            }
+            AttachmentKind::Pdf => Some(Part::Pdf { name, base64: self.base64(file)? }),
+            AttachmentKind::Other => return Err(self.refuse(file)),
         })
     }
 
@@ -169,14 +171,14 @@ impl<'a> Attachments<'a> {
 }
 
 /// How an attachment is sent to the model.
-enum Kind {
+enum AttachmentKind {
     Text,
     Image(&'static str),
     Pdf,
     Other,
 }
 
-impl Kind {
+impl AttachmentKind {
     fn of(file: &Attachment, images: &'static [&'static str]) -> Self {
         let essence = file.media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let essence = if essence == "image/jpg" { "image/jpeg" } else { &essence };
@@ -194,12 +196,12 @@ impl Kind {
 
 /// Whether an attachment is sent as text.
 pub(super) fn is_text_file(file: &Attachment) -> bool {
-    matches!(Kind::of(file, &[]), Kind::Text)
+    matches!(AttachmentKind::of(file, &[]), AttachmentKind::Text)
 }
 
 /// Whether an attachment is a PDF.
 pub(super) fn is_pdf(file: &Attachment) -> bool {
-    matches!(Kind::of(file, &[]), Kind::Pdf)
+    matches!(AttachmentKind::of(file, &[]), AttachmentKind::Pdf)
 }
 
 /// The attachment of a request with this digest, and this name if given.

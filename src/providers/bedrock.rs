@@ -10,7 +10,7 @@ use super::Refusal;
 use super::attachments::{Attachments, Part};
 use super::base_url::{Address, parse, without_suffixes};
 use super::lenient;
-use super::wire::{Answered, Decoded, Undecodable, Wire, other_finish};
+use super::wire::{BodyContent, DecodeError, DecodedResponse, Wire, other_finish};
 use crate::model::{
     Endpoint, Failure, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage, Tool,
     ToolCall,
@@ -36,7 +36,7 @@ const VENDOR: &str = "Bedrock's Converse";
 struct Body<'a> {
     messages: Vec<Turn<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Piece<'a>>,
+    system: Vec<ContentPart<'a>>,
     #[serde(skip_serializing_if = "InferenceConfig::is_empty")]
     inference_config: InferenceConfig<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -46,19 +46,19 @@ struct Body<'a> {
 #[derive(Serialize)]
 struct Turn<'a> {
     role: Role,
-    content: Vec<Piece<'a>>,
+    content: Vec<ContentPart<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Piece<'a> {
+enum ContentPart<'a> {
     Text(Cow<'a, str>),
-    Image { format: &'a str, source: Source },
-    Document { format: &'static str, name: String, source: Source },
+    Image { format: &'a str, source: MediaSource },
+    Document { format: &'static str, name: String, source: MediaSource },
 }
 
 #[derive(Serialize)]
-struct Source {
+struct MediaSource {
     bytes: String,
 }
 
@@ -151,7 +151,7 @@ fn encode(request: &Request, params: &Params, files: Attachments<'_>) -> Result<
     let mut messages = Vec::with_capacity(request.messages.len());
     for message in &request.messages {
         if message.role == Role::System {
-            system.extend(files.texts(message)?.into_iter().map(Piece::Text));
+            system.extend(files.texts(message)?.into_iter().map(ContentPart::Text));
         } else {
             messages.push(turn(message, files)?);
         }
@@ -176,16 +176,16 @@ fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Re
     for part in files.parts(message)? {
         let number = content.len() + 1;
         content.push(match part {
-            Part::Text(text) => Piece::Text(text),
+            Part::Text(text) => ContentPart::Text(text),
             Part::Image { media_type, base64, .. } => {
                 let format = media_type.strip_prefix("image/").unwrap_or(media_type);
-                Piece::Image { format, source: Source { bytes: base64 } }
+                ContentPart::Image { format, source: MediaSource { bytes: base64 } }
             }
             // Names allow few characters, and must be unique.
-            Part::Pdf { base64, .. } => Piece::Document {
+            Part::Pdf { base64, .. } => ContentPart::Document {
                 format: "pdf",
                 name: format!("document {number}"),
-                source: Source { bytes: base64 },
+                source: MediaSource { bytes: base64 },
             },
         });
     }
@@ -194,7 +194,7 @@ fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Re
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct ResponseBody {
     output: Option<Output>,
     #[serde(default, deserialize_with = "lenient::field")]
     stop_reason: Option<String>,
@@ -240,15 +240,15 @@ impl Usage {
 }
 
 /// Decodes a successful response.
-fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
-    let answer: Answer = serde_json::from_slice(body)?;
+fn decode(body: &[u8]) -> Result<BodyContent, DecodeError> {
+    let answer: ResponseBody = serde_json::from_slice(body)?;
     let message = answer.output.and_then(|output| output.message);
     let Some(content) = message.and_then(|message| message.content) else {
-        return Err(Undecodable::lacks("output.message.content"));
+        return Err(DecodeError::lacks("output.message.content"));
     };
-    Ok(Decoded::Answer(Answered {
+    Ok(BodyContent::Answer(DecodedResponse {
         text: content.iter().filter_map(|block| block["text"].as_str()).collect(),
-        tool_calls: content.iter().filter_map(|block| tool_call(&block["toolUse"])).collect(),
+        tool_calls: content.iter().map(|block| &block["toolUse"]).filter_map(tool_call).collect(),
         finish_reason: finish(answer.stop_reason.as_deref()),
         model: None,
         usage: answer.usage.as_ref().and_then(Usage::tokens),
@@ -257,12 +257,7 @@ fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
 }
 
 fn tool_call(call: &Value) -> Option<ToolCall> {
-    Some(ToolCall {
-        tool: call["name"].as_str()?.to_owned(),
-        input: Some(lenient::arguments(&call["input"])),
-        id: call["toolUseId"].as_str().map(str::to_owned),
-        duration_ms: None,
-    })
+    lenient::tool_call(&call["name"], &call["input"], &call["toolUseId"])
 }
 
 fn finish(word: Option<&str>) -> FinishReason {

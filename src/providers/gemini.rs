@@ -11,7 +11,7 @@ use super::Refusal;
 use super::attachments::{Attachments, Part};
 use super::base_url::{Address, check_name, parse, without_suffixes};
 use super::lenient;
-use super::wire::{Answered, Decoded, Undecodable, Wire, other_finish};
+use super::wire::{BodyContent, DecodeError, DecodedResponse, Wire, other_finish};
 use crate::model::{
     Endpoint, Failure, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage, Tool,
     ToolCall,
@@ -69,18 +69,18 @@ impl<'a> From<&'a Tool> for Declaration<'a> {
 
 #[derive(Serialize)]
 struct Instruction<'a> {
-    parts: Vec<Piece<'a>>,
+    parts: Vec<ContentPart<'a>>,
 }
 
 #[derive(Serialize)]
 struct Turn<'a> {
     role: &'static str,
-    parts: Vec<Piece<'a>>,
+    parts: Vec<ContentPart<'a>>,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-enum Piece<'a> {
+enum ContentPart<'a> {
     Text(Cow<'a, str>),
     #[serde(rename_all = "camelCase")]
     InlineData {
@@ -164,7 +164,7 @@ pub(super) fn encode(request: &Request, params: &Params, files: Attachments<'_>)
     let mut contents = Vec::with_capacity(request.messages.len());
     for message in &request.messages {
         match message.role {
-            Role::System => system.extend(files.texts(message)?.into_iter().map(Piece::Text)),
+            Role::System => system.extend(files.texts(message)?.into_iter().map(ContentPart::Text)),
             Role::User => contents.push(turn("user", message, files)?),
             Role::Assistant => contents.push(turn("model", message, files)?),
         }
@@ -196,17 +196,19 @@ fn turn<'a>(role: &'static str, message: &'a Message, files: Attachments<'a>) ->
     Ok(Turn { role, parts: files.parts(message)?.into_iter().map(piece).collect() })
 }
 
-fn piece(part: Part<'_>) -> Piece<'_> {
+fn piece(part: Part<'_>) -> ContentPart<'_> {
     match part {
-        Part::Text(text) => Piece::Text(text),
-        Part::Image { media_type, base64, .. } => Piece::InlineData { mime_type: media_type, data: base64 },
-        Part::Pdf { base64, .. } => Piece::InlineData { mime_type: "application/pdf", data: base64 },
+        Part::Text(text) => ContentPart::Text(text),
+        Part::Image { media_type, base64, .. } => {
+            ContentPart::InlineData { mime_type: media_type, data: base64 }
+        }
+        Part::Pdf { base64, .. } => ContentPart::InlineData { mime_type: "application/pdf", data: base64 },
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer {
+struct ResponseBody {
     candidates: Option<Vec<Candidate>>,
     #[serde(default, deserialize_with = "lenient::field")]
     prompt_feedback: Option<PromptFeedback>,
@@ -277,19 +279,19 @@ impl Usage {
 }
 
 /// Decodes a successful response.
-pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
-    let answer: Answer = serde_json::from_slice(body)?;
+pub(super) fn decode(body: &[u8]) -> Result<BodyContent, DecodeError> {
+    let answer: ResponseBody = serde_json::from_slice(body)?;
     if let Some(error) = answer.error {
-        return Ok(Decoded::Fault(error));
+        return Ok(BodyContent::Fault(error));
     }
     let blocked = answer.prompt_feedback.is_some_and(|feedback| feedback.block_reason.is_some());
     let candidate = answer.candidates.and_then(|candidates| candidates.into_iter().next());
     let (text, tool_calls, finish_reason) = match candidate {
         Some(candidate) => spoken(candidate),
         None if blocked => (String::new(), Vec::new(), FinishReason::ContentFilter),
-        None => return Err(Undecodable::lacks("candidates")),
+        None => return Err(DecodeError::lacks("candidates")),
     };
-    Ok(Decoded::Answer(Answered {
+    Ok(BodyContent::Answer(DecodedResponse {
         text,
         tool_calls,
         finish_reason,
@@ -306,18 +308,13 @@ fn spoken(candidate: Candidate) -> (String, Vec<ToolCall>, FinishReason) {
         text.push_str(part.text.as_deref().unwrap_or_default());
     }
     let calls: Vec<ToolCall> =
-        parts.iter().filter_map(|part| tool_call(part.function_call.as_ref()?)).collect();
+        parts.iter().filter_map(|part| part.function_call.as_ref()).filter_map(tool_call).collect();
     let finish_reason = finish(candidate.finish_reason.as_deref()).with_calls(&calls);
     (text, calls, finish_reason)
 }
 
 fn tool_call(call: &Value) -> Option<ToolCall> {
-    Some(ToolCall {
-        tool: call["name"].as_str()?.to_owned(),
-        input: Some(lenient::arguments(&call["args"])),
-        id: call["id"].as_str().map(str::to_owned),
-        duration_ms: None,
-    })
+    lenient::tool_call(&call["name"], &call["args"], &call["id"])
 }
 
 fn finish(word: Option<&str>) -> FinishReason {

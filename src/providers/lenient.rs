@@ -9,6 +9,8 @@ use serde::de::{DeserializeOwned, Deserializer, IgnoredAny, MapAccess, SeqAccess
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::model::ToolCall;
+
 /// The deepest JSON from a model that a row keeps as JSON.
 const DEEPEST: usize = 64;
 /// A larger count is nonsense and counts as absent.
@@ -49,6 +51,16 @@ pub(super) fn arguments(value: &Value) -> Value {
         }
         other => shallow(other.clone()),
     }
+}
+
+/// A tool call with these fields.
+pub(super) fn tool_call(name: &Value, input: &Value, id: &Value) -> Option<ToolCall> {
+    Some(ToolCall {
+        tool: name.as_str()?.to_owned(),
+        input: Some(arguments(input)),
+        id: id.as_str().map(str::to_owned),
+        duration_ms: None,
+    })
 }
 
 /// JSON for a row; deeper JSON becomes text. Readers of rows stop at 128 levels.

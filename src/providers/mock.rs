@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Refusal;
 use super::attachments::{Attachments, Part, quoted};
 use super::openai::COMPATIBLE;
-use super::script::{Script, Step};
+use super::script::{Script, ScriptStep};
 use super::wire::WireResponse;
 use crate::model::{Digest, Failure, MockReply, MockSettings, Request, Role, ToolCall};
 
@@ -128,8 +128,8 @@ impl Mock {
             MockReply::Template(template) => Cow::Owned(fill(template, question)),
             MockReply::Script(_) => {
                 match self.script.as_ref().and_then(|script| script.step(&question.id, attempt)) {
-                    Some(Step::Say { text, .. }) => Cow::Borrowed(text.as_str()),
-                    Some(Step::Fail { status, error, retry_after }) => {
+                    Some(ScriptStep::Say { text, .. }) => Cow::Borrowed(text.as_str()),
+                    Some(ScriptStep::Fail { status, error, retry_after }) => {
                         return failure(*status, error, *retry_after);
                     }
                     None => return failure(400, "the script has no line for this request", None),
@@ -143,7 +143,7 @@ impl Mock {
     /// The tool calls of an answer. They are separate because no server reports how long a call took.
     pub(super) fn tool_calls(&self, question: &Question, attempt: u32) -> &[ToolCall] {
         match self.script.as_ref().and_then(|script| script.step(&question.id, attempt)) {
-            Some(Step::Say { tool_calls, .. }) => tool_calls,
+            Some(ScriptStep::Say { tool_calls, .. }) => tool_calls,
             _ => &[],
         }
     }

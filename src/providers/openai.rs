@@ -9,7 +9,7 @@ use super::Refusal;
 use super::attachments::{Attachments, Part};
 use super::base_url::{Address, parse, without_suffixes};
 use super::lenient;
-use super::wire::{Answered, Decoded, Undecodable, Wire, other_finish};
+use super::wire::{BodyContent, DecodeError, DecodedResponse, Wire, other_finish};
 use crate::model::{
     Endpoint, Failure, FinishReason, Message, Params, Request, ResponseFormat, Role, TokenUsage, Tool,
     ToolCall,
@@ -89,12 +89,12 @@ struct Turn<'a> {
 #[serde(untagged)]
 enum TurnContent<'a> {
     Text(Cow<'a, str>),
-    Parts(Vec<Piece<'a>>),
+    Parts(Vec<ContentPart<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Piece<'a> {
+enum ContentPart<'a> {
     Text { text: Cow<'a, str> },
     ImageUrl { image_url: ImageUrl },
     File { file: File<'a> },
@@ -141,21 +141,21 @@ pub(super) fn encode(
 }
 
 fn turn<'a>(message: &'a Message, files: Attachments<'a>) -> Result<Turn<'a>, Refusal> {
-    let mut pieces: Vec<Piece<'_>> = files.parts(message)?.into_iter().map(piece).collect();
+    let mut pieces: Vec<ContentPart<'_>> = files.parts(message)?.into_iter().map(piece).collect();
     let content = match pieces.as_mut_slice() {
-        [Piece::Text { text }] => TurnContent::Text(std::mem::take(text)),
+        [ContentPart::Text { text }] => TurnContent::Text(std::mem::take(text)),
         _ => TurnContent::Parts(pieces),
     };
     Ok(Turn { role: message.role, content })
 }
 
-fn piece(part: Part<'_>) -> Piece<'_> {
+fn piece(part: Part<'_>) -> ContentPart<'_> {
     match part {
-        Part::Text(text) => Piece::Text { text },
-        Part::Image { media_type, base64, .. } => {
-            Piece::ImageUrl { image_url: ImageUrl { url: format!("data:{media_type};base64,{base64}") } }
-        }
-        Part::Pdf { name, base64 } => Piece::File {
+        Part::Text(text) => ContentPart::Text { text },
+        Part::Image { media_type, base64, .. } => ContentPart::ImageUrl {
+            image_url: ImageUrl { url: format!("data:{media_type};base64,{base64}") },
+        },
+        Part::Pdf { name, base64 } => ContentPart::File {
             file: File { filename: name, file_data: format!("data:application/pdf;base64,{base64}") },
         },
     }
@@ -201,12 +201,7 @@ impl ReplyMessage {
 }
 
 fn tool_call(function: &Value, call: &Value) -> Option<ToolCall> {
-    Some(ToolCall {
-        tool: function["name"].as_str()?.to_owned(),
-        input: Some(lenient::arguments(&function["arguments"])),
-        id: call["id"].as_str().map(str::to_owned),
-        duration_ms: None,
-    })
+    lenient::tool_call(&function["name"], &function["arguments"], &call["id"])
 }
 
 #[derive(Deserialize)]
@@ -250,31 +245,31 @@ impl Usage {
 }
 
 /// Decodes a successful response.
-pub(super) fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
+pub(super) fn decode(body: &[u8]) -> Result<BodyContent, DecodeError> {
     let completion: Completion = serde_json::from_slice(body)?;
     let Some(choice) = completion.choices.and_then(|choices| choices.into_iter().next()) else {
         return match completion.error {
-            Some(error) => Ok(Decoded::Fault(error)),
-            None => Err(Undecodable::lacks("choices")),
+            Some(error) => Ok(BodyContent::Fault(error)),
+            None => Err(DecodeError::lacks("choices")),
         };
     };
     if let Some(error) = choice.error {
-        return Ok(Decoded::Fault(error));
+        return Ok(BodyContent::Fault(error));
     }
     let Some(message) = choice.message else {
-        return Err(Undecodable::lacks("choices[0].message"));
+        return Err(DecodeError::lacks("choices[0].message"));
     };
     let tool_calls = message.calls();
     let refusal = message.refusal.filter(|refusal| !refusal.is_empty());
     let finish_reason = match choice.finish_reason.as_deref() {
         // A proxy broke off the response without details.
-        Some("error") => return Ok(Decoded::Fault(Value::from("the answer ended with an error"))),
+        Some("error") => return Ok(BodyContent::Fault(Value::from("the answer ended with an error"))),
         _ if refusal.is_some() => FinishReason::Refusal,
         // Some servers report `stop` even with tool calls.
         word => finish(word).with_calls(&tool_calls),
     };
     let usage = completion.usage.as_ref();
-    Ok(Decoded::Answer(Answered {
+    Ok(BodyContent::Answer(DecodedResponse {
         text: message.content.filter(|text| !text.is_empty()).or(refusal).unwrap_or_default(),
         tool_calls,
         finish_reason,

@@ -15,12 +15,12 @@ const HINT: &str = r#"a line is `{"id": "…", "response": "…", "tool_calls": 
 #[derive(Debug)]
 pub(super) struct Script {
     path: PathBuf,
-    steps: HashMap<String, Vec<Step>>,
+    steps: HashMap<String, Vec<ScriptStep>>,
 }
 
 /// One answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Step {
+pub(super) enum ScriptStep {
     /// The model returns this text and these tool calls.
     Say { text: String, tool_calls: Vec<ToolCall> },
     /// The server returns an error.
@@ -36,7 +36,7 @@ pub(super) enum Step {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Line {
+struct ScriptLine {
     id: String,
     response: Option<String>,
     tool_calls: Option<Vec<ScriptedCall>>,
@@ -67,7 +67,7 @@ impl Script {
         let shown = path.display();
         let text = regular_file::read_to_string(path, regular_file::CONTENT)
             .map_err(|error| Failure::config(format!("cannot read mock script `{shown}`: {error}")))?;
-        let mut steps: HashMap<String, Vec<Step>> = HashMap::new();
+        let mut steps: HashMap<String, Vec<ScriptStep>> = HashMap::new();
         let mut problems = Vec::new();
         for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
             match parse(line) {
@@ -83,7 +83,7 @@ impl Script {
     }
 
     /// The step for this attempt, counted from 1; the last one is repeated.
-    pub(super) fn step(&self, id: &str, attempt: u32) -> Option<&Step> {
+    pub(super) fn step(&self, id: &str, attempt: u32) -> Option<&ScriptStep> {
         let steps = self.steps.get(id)?;
         let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         steps.get(index).or_else(|| steps.last())
@@ -95,8 +95,8 @@ impl Script {
     }
 }
 
-fn parse(line: &str) -> Result<(String, Step), String> {
-    let line: Line = serde_json::from_str(line).map_err(|error| {
+fn parse(line: &str) -> Result<(String, ScriptStep), String> {
+    let line: ScriptLine = serde_json::from_str(line).map_err(|error| {
         let text = error.to_string();
         // The line number is reported next to the file name; only the column is useful here.
         let text = text.replace(" at line 1 column ", " at column ");
@@ -104,7 +104,7 @@ fn parse(line: &str) -> Result<(String, Step), String> {
     })?;
     let said = line.response.is_some() || line.tool_calls.is_some();
     let step = match (said, line.status, line.error, line.retry_after) {
-        (true, None, None, None) => Step::Say {
+        (true, None, None, None) => ScriptStep::Say {
             text: line.response.unwrap_or_default(),
             tool_calls: line.tool_calls.into_iter().flatten().map(ToolCall::from).collect(),
         },
@@ -112,7 +112,7 @@ fn parse(line: &str) -> Result<(String, Step), String> {
             if retry_after.is_some_and(|seconds| !(0.0..=86_400.0).contains(&seconds)) {
                 return Err("invalid `retry_after` in mock script: 0 to 86400 seconds".to_owned());
             }
-            Step::Fail { status, error, retry_after }
+            ScriptStep::Fail { status, error, retry_after }
         }
         (false, Some(status), Some(_), _) => {
             return Err(format!("invalid `status` in mock script: {status} is not 400 to 599"));
@@ -148,8 +148,8 @@ mod tests {
             r#"{"id":"a","response":"yes"}"#,
         ))
         .unwrap();
-        let say = |text: &str| Step::Say { text: text.to_owned(), tool_calls: Vec::new() };
-        let slow = Step::Fail { status: 429, error: "slow".to_owned(), retry_after: Some(0.5) };
+        let say = |text: &str| ScriptStep::Say { text: text.to_owned(), tool_calls: Vec::new() };
+        let slow = ScriptStep::Fail { status: 429, error: "slow".to_owned(), retry_after: Some(0.5) };
         assert_eq!(script.step("a", 1), Some(&slow));
         assert_eq!(script.step("a", 2), Some(&say("yes")));
         assert_eq!(script.step("a", 9), Some(&say("yes")));

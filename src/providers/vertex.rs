@@ -6,7 +6,7 @@ use serde::de::IgnoredAny;
 
 use super::attachments::Attachments;
 use super::base_url::{Address, parse, without_suffixes};
-use super::wire::{Decoded, Undecodable, Wire};
+use super::wire::{BodyContent, DecodeError, Wire};
 use super::{Refusal, anthropic, gemini};
 use crate::model::{Endpoint, Failure, Params, Request};
 
@@ -71,7 +71,7 @@ struct Shape {
     candidates: Option<IgnoredAny>,
 }
 
-fn decode(body: &[u8]) -> Result<Decoded, Undecodable> {
+fn decode(body: &[u8]) -> Result<BodyContent, DecodeError> {
     match serde_json::from_slice(body) {
         Ok(Shape { content: Some(_), candidates: None }) => anthropic::decode(body),
         _ => gemini::decode(body),

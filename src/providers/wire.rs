@@ -34,7 +34,7 @@ pub(super) struct Wire {
     /// The body of a call of this model.
     pub(super) encode: Encode,
     /// Decodes a body with a successful status.
-    pub(super) decode: fn(&[u8]) -> Result<Decoded, Undecodable>,
+    pub(super) decode: fn(&[u8]) -> Result<BodyContent, DecodeError>,
 }
 
 /// The wire of an endpoint.
@@ -60,15 +60,15 @@ pub(super) struct WireResponse {
 
 /// The content of a body with a successful status.
 #[derive(Debug)]
-pub(super) enum Decoded {
-    Answer(Answered),
+pub(super) enum BodyContent {
+    Answer(DecodedResponse),
     /// An error inside a successful status.
     Fault(Value),
 }
 
 /// A decoded answer.
 #[derive(Debug)]
-pub(super) struct Answered {
+pub(super) struct DecodedResponse {
     pub(super) text: String,
     pub(super) tool_calls: Vec<ToolCall>,
     pub(super) finish_reason: FinishReason,
@@ -79,16 +79,16 @@ pub(super) struct Answered {
 
 /// The body does not match the API.
 #[derive(Debug)]
-pub(super) struct Undecodable(String);
+pub(super) struct DecodeError(String);
 
-impl Undecodable {
+impl DecodeError {
     /// The body is JSON, but lacks this part.
     pub(super) fn lacks(what: &str) -> Self {
         Self(format!("it lacks `{what}`"))
     }
 }
 
-impl From<serde_json::Error> for Undecodable {
+impl From<serde_json::Error> for DecodeError {
     fn from(error: serde_json::Error) -> Self {
         Self(error.to_string())
     }
@@ -117,7 +117,7 @@ impl Wire {
         let raw = || if keep_raw { serde_json::from_slice(&answer.body).ok().map(shallow) } else { None };
         let is_good = (200..300).contains(&answer.status);
         let verdict = match is_good.then(|| (self.decode)(&answer.body)) {
-            Some(Ok(Decoded::Answer(answered))) => {
+            Some(Ok(BodyContent::Answer(answered))) => {
                 return Ok(Reply {
                     text: answered.text,
                     tool_calls: answered.tool_calls,
@@ -129,7 +129,7 @@ impl Wire {
                     hints,
                 });
             }
-            Some(Ok(Decoded::Fault(error))) => {
+            Some(Ok(BodyContent::Fault(error))) => {
                 classify_embedded(&Fault::of_error(&error), answer.status, &answer.headers, now)
             }
             Some(Err(undecodable)) => Verdict::Failed(bad_response(answer, &undecodable)),
@@ -168,7 +168,7 @@ fn cost_header(headers: &HeaderMap) -> Option<f64> {
 
 /// A successful status with an invalid body. Empty and broken bodies are transport errors. A web page is a login or a wrong
 /// address, and a complete body of another format is how this server responds: a retry would only cost again.
-fn bad_response(answer: &WireResponse, undecodable: &Undecodable) -> Refusal {
+fn bad_response(answer: &WireResponse, undecodable: &DecodeError) -> Refusal {
     let fault = Fault::read(&answer.body);
     let (retry, message) = if fault.is_page {
         (Retry::No, fault.message)

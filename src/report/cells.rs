@@ -1,7 +1,7 @@
 //! Formats figures, shared by all report formats so that they show the same numbers.
 
 use super::text::Unit;
-use crate::model::{Comparison, Estimate, Figures, Paired, TargetComparison, TestCounts};
+use crate::model::{Comparison, Estimate, Figures, PairedFigure, TargetComparison, TestCounts};
 use crate::util::figures::{dash, dollars, milliseconds, percent, thousands};
 
 /// A column of the table of targets.
@@ -138,7 +138,7 @@ pub(super) fn baseline(comparison: &Comparison) -> String {
 }
 
 /// A compared figure.
-pub(super) struct Compared {
+pub(super) struct FigureComparison {
     pub(super) what: &'static str,
     pub(super) before: String,
     pub(super) now: String,
@@ -152,18 +152,18 @@ pub(super) struct Compared {
 }
 
 /// The compared figures of a target.
-pub(super) fn compared(target: &TargetComparison) -> Vec<Compared> {
+pub(super) fn compared(target: &TargetComparison) -> Vec<FigureComparison> {
     let pass_rate = target.pass_rate.as_ref().map(|paired| one("pass rate", paired, Unit::Share));
     let score = target.score.as_ref().map(|paired| one("score", paired, Unit::Score));
     pass_rate.into_iter().chain(score).collect()
 }
 
-fn one(what: &'static str, paired: &Paired, unit: Unit) -> Compared {
+fn one(what: &'static str, paired: &PairedFigure, unit: Unit) -> FigureComparison {
     let difference = |value: f64| unit.difference(value);
     let interval = paired.difference.interval;
     let points = if matches!(unit, Unit::Share) { " points" } else { "" };
     let p = if paired.difference.value > 0.0 { paired.p_better } else { paired.p_worse };
-    Compared {
+    FigureComparison {
         what,
         before: unit.value(paired.before),
         now: unit.value(paired.now),

@@ -75,7 +75,7 @@ pub struct About {
 
 /// The fields of a response that are used.
 #[derive(Deserialize)]
-struct Row {
+struct ResponseFields {
     id: String,
     target: String,
     #[serde(default)]
@@ -94,15 +94,15 @@ struct Row {
 
 /// The fields of a request that are used.
 #[derive(Deserialize)]
-struct Asked {
+struct RequestFields {
     id: String,
     messages: Vec<Message>,
     #[serde(default)]
-    metadata: AskedMetadata,
+    metadata: RequestMetadata,
 }
 
 #[derive(Default, Deserialize)]
-struct AskedMetadata {
+struct RequestMetadata {
     #[serde(default)]
     test_id: String,
     #[serde(default)]
@@ -112,7 +112,7 @@ struct AskedMetadata {
 impl Results {
     /// Reads a directory that `eval`, `dispatch --output` or `collect --output` wrote.
     pub fn read(dir: &Path, shown: &str) -> Result<Self, Failure> {
-        let file = |name: &str| Place { path: dir.join(name), shown: format!("{shown}/{name}") };
+        let file = |name: &str| NamedFile { path: dir.join(name), shown: format!("{shown}/{name}") };
         let responses = file("responses.jsonl");
         let scores = file("scores.jsonl");
         if !responses.path.is_file() && !scores.path.is_file() {
@@ -167,7 +167,7 @@ impl Results {
         Ok(())
     }
 
-    fn read_scores(&mut self, file: &Place, longest: usize) -> Result<(), Failure> {
+    fn read_scores(&mut self, file: &NamedFile, longest: usize) -> Result<(), Failure> {
         let mut times: HashMap<(String, String), u32> = HashMap::new();
         each_line(&file.path, &file.shown, |mut row: ScoreRow| {
             for (what, value) in [("score", row.score), ("threshold", row.threshold)] {
@@ -193,12 +193,12 @@ impl Results {
         })
     }
 
-    fn read_responses(&mut self, file: &Place, longest: usize) -> Result<(), Failure> {
+    fn read_responses(&mut self, file: &NamedFile, longest: usize) -> Result<(), Failure> {
         let key = |trial: &Trial| (trial.row.target.clone(), trial.row.id.clone());
         let scored: HashMap<(String, String), usize> =
             self.trials.iter().enumerate().map(|(place, trial)| (key(trial), place)).collect();
         let mut times = HashMap::new();
-        each_line(&file.path, &file.shown, |row: Row| {
+        each_line(&file.path, &file.shown, |row: ResponseFields| {
             let target = numbered(&mut times, &row.target, &row.id);
             let known = scored.get(&(target.clone(), row.id.clone())).copied();
             let target_name = target.clone();
@@ -223,8 +223,8 @@ impl Results {
         })
     }
 
-    fn read_requests(&mut self, file: &Place, longest: usize) -> Result<(), Failure> {
-        each_line(&file.path, &file.shown, |asked: Asked| {
+    fn read_requests(&mut self, file: &NamedFile, longest: usize) -> Result<(), Failure> {
+        each_line(&file.path, &file.shown, |asked: RequestFields| {
             // All replicates of a test have the same input.
             if asked.metadata.replicate <= 1 {
                 let id = if asked.metadata.test_id.is_empty() { asked.id } else { asked.metadata.test_id };
@@ -236,12 +236,12 @@ impl Results {
 }
 
 /// A file and its name for messages.
-struct Place {
+struct NamedFile {
     path: PathBuf,
     shown: String,
 }
 
-fn about(file: &Place) -> Result<About, Failure> {
+fn about(file: &NamedFile) -> Result<About, Failure> {
     let text = match regular_file::read(&file.path, regular_file::CONTENT) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(About::default()),
@@ -266,7 +266,7 @@ fn numbered(times: &mut HashMap<(String, String), u32>, target: &str, id: &str) 
 }
 
 /// A response without a score; an error if others have one.
-fn ungraded(row: &Row, target: String, others_are_graded: bool) -> Trial {
+fn ungraded(row: &ResponseFields, target: String, others_are_graded: bool) -> Trial {
     let (test_id, replicate) = match row.id.rsplit_once('#').map(|(id, number)| (id, number.parse::<u32>())) {
         Some((id, Ok(number @ 2..))) => (id.to_owned(), number),
         _ => (row.id.clone(), 1),

@@ -108,7 +108,7 @@ fn table(evaluation: &Evaluation, longest: usize, out: &mut String) -> bool {
 
 /// A target compared with the baseline.
 fn against(target: &TargetComparison) -> String {
-    let one = |row: cells::Compared| {
+    let one = |row: cells::FigureComparison| {
         format!(
             "{} {} → {}: {} {}, {}",
             row.what, row.before, row.now, row.difference, row.interval, row.chance

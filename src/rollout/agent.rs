@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::Command;
 
 use super::status::{Code, Status};
 use crate::model::printable;
+use crate::util::process_group::ProcessGroup;
 use crate::util::programs;
 use crate::util::redact::Redactor;
 
@@ -33,16 +33,6 @@ pub struct Agent {
     pub hidden: Vec<String>,
 }
 
-/// The process group of a command; dropping it kills all processes.
-struct Group(Pid);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Fails if all have ended.
-        let _ = kill_process_group(self.0, Signal::KILL);
-    }
-}
-
 impl Agent {
     /// Runs the command with these additional variables; its output goes to `tell`.
     pub(super) async fn run(
@@ -62,8 +52,7 @@ impl Agent {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child =
             command.spawn().map_err(|error| internal(format!("the command cannot be started: {error}")))?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        let group = id.and_then(Pid::from_raw).map(Group);
+        let group = ProcessGroup::of(&child);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let mut last = String::new();
         let output = async {

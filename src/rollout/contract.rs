@@ -1,7 +1,5 @@
 //! What a client of Eval Protocol dispatches: four inputs, read only from the event file.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use reqwest::Url;
@@ -10,9 +8,8 @@ use serde_json::{Map, Value};
 use super::ids::Ids;
 use super::{endpoint, fields};
 use crate::model::{Failure, Secret, printable};
+use crate::util::event;
 
-/// GitHub's own limit for inputs is far below.
-const LONGEST_EVENT: u64 = 16 << 20;
 /// The names of the inputs, as the workflow declares them.
 pub const INPUTS: [&str; 4] = ["completion_params", "metadata", "model_base_url", "api_key"];
 const HINT: &str = "Eval Protocol's client and `run-evals rollout dispatch` send these inputs";
@@ -43,22 +40,7 @@ impl std::fmt::Debug for Event {
 impl Event {
     /// Reads the event file.
     pub fn read(path: &Path) -> Result<Self, Failure> {
-        let cannot = |problem: &dyn std::fmt::Display| {
-            Failure::config(format!(
-                "cannot read the event `{}`: {problem}",
-                printable(&path.to_string_lossy())
-            ))
-        };
-        let file = File::open(path).map_err(|error| cannot(&error))?;
-        let mut text = Vec::new();
-        file.take(LONGEST_EVENT + 1).read_to_end(&mut text).map_err(|error| cannot(&error))?;
-        if text.len() as u64 > LONGEST_EVENT {
-            return Err(cannot(&format!("it is longer than {LONGEST_EVENT} bytes")));
-        }
-        // Report the position but not the text: it contains a key.
-        let event: Value = serde_json::from_slice(&text).map_err(|error| {
-            cannot(&format!("invalid JSON at line {}, column {}", error.line(), error.column()))
-        })?;
+        let event = event::read(path)?;
         let Some(inputs) = event.get("inputs").and_then(Value::as_object) else {
             return Err(Failure::config(
                 "the event has no inputs: this run was not started by `workflow_dispatch`",

@@ -139,7 +139,7 @@ impl Run {
             worked = self.work(index, &ids) => worked,
         };
         let (status, how) = match worked {
-            Ok(Worked::Before) => {
+            Ok(RowOutcome::Before) => {
                 let status = Status::new(Code::Finished, "");
                 return RolloutResult {
                     ids,
@@ -148,7 +148,7 @@ impl Run {
                     untold: None,
                 };
             }
-            Ok(Worked::Now(how)) => (Status::new(Code::Finished, "rollout finished"), how),
+            Ok(RowOutcome::Now(how)) => (Status::new(Code::Finished, "rollout finished"), how),
             Err(status) => (status, "failed".to_owned()),
         };
         let status = Status { message: self.redactor.redact(status.message), ..status };
@@ -163,14 +163,14 @@ impl Run {
         RolloutResult { ids, status, how, untold }
     }
 
-    async fn work(&self, index: usize, ids: &Ids) -> Result<Worked, Status> {
+    async fn work(&self, index: usize, ids: &Ids) -> Result<RowOutcome, Status> {
         let endpoint = &self.options.endpoint;
         // Without a status, a finished rollout could be paid for twice.
         match endpoint.status(&ids.rollout_id).await {
             // Anyone can post a status; the recorded traces prove it.
             Ok(Some(status)) if status.is_finished() => {
                 if self.is_recorded(ids).await? {
-                    return Ok(Worked::Before);
+                    return Ok(RowOutcome::Before);
                 }
             }
             Ok(_) => {}
@@ -218,7 +218,7 @@ impl Run {
         ids: &Ids,
         row: Option<&DatasetRow>,
         given: &Map<String, Value>,
-    ) -> Result<Worked, Status> {
+    ) -> Result<RowOutcome, Status> {
         let Some(row) = row else { return Err(Status::new(Code::NotFound, "no data set is configured")) };
         let fields = contract::call_fields(given).map_err(|failure| refused(&failure))?;
         let earlier = match self.options.endpoint.traces(&ids.rollout_id).await {
@@ -239,7 +239,7 @@ impl Run {
         let talked = talk::talk(row, &fields, call, &earlier, &self.options.files).await?;
         let answers =
             if talked.turns == 1 { "1 answer".to_owned() } else { format!("{} answers", talked.turns) };
-        Ok(Worked::Now(match talked.turns - talked.called {
+        Ok(RowOutcome::Now(match talked.turns - talked.called {
             0 => answers,
             before => format!("{answers}, {before} of them from an earlier run"),
         }))
@@ -251,7 +251,7 @@ impl Run {
         ids: &Ids,
         row: Option<&DatasetRow>,
         given: &Map<String, Value>,
-    ) -> Result<Worked, Status> {
+    ) -> Result<RowOutcome, Status> {
         let internal =
             |error: std::io::Error| Status::new(Code::Internal, format!("cannot write the row: {error}"));
         let file = match row {
@@ -289,7 +289,7 @@ impl Run {
         agent.run(&variables, &self.redactor, &*self.options.tell).await?;
         // A command that succeeds without a call has produced nothing visible.
         if self.is_recorded(ids).await? {
-            return Ok(Worked::Now("the command succeeded".to_owned()));
+            return Ok(RowOutcome::Now("the command succeeded".to_owned()));
         }
         let message = "the command succeeded, but the tracing endpoint recorded no call";
         Err(Status::new(Code::NotFound, message))
@@ -323,7 +323,7 @@ impl Run {
     }
 }
 
-enum Worked {
+enum RowOutcome {
     /// By an earlier run.
     Before,
     /// By this one.

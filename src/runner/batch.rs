@@ -89,7 +89,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    pub(super) fn next_line(&mut self) -> anyhow::Result<Option<Line<'_>>> {
+    pub(super) fn next_line(&mut self) -> anyhow::Result<Option<RequestLine<'_>>> {
         self.buffer.clear();
         let mut reader = (&mut self.reader).take(LONGEST_LINE + 1);
         if reader.read_until(b'\n', &mut self.buffer).context("cannot read the requests of the batch")? == 0 {
@@ -100,23 +100,23 @@ impl Lines {
         }
         self.next += 1;
         if self.buffer.len() as u64 > LONGEST_LINE {
-            let line = Line { index: self.next - 1, bytes: &[] };
+            let line = RequestLine { index: self.next - 1, bytes: &[] };
             return Err(line.invalid(format!("it is longer than {} MiB", LONGEST_LINE >> 20)).into());
         }
-        Ok(Some(Line { index: self.next - 1, bytes: &self.buffer }))
+        Ok(Some(RequestLine { index: self.next - 1, bytes: &self.buffer }))
     }
 }
 
 /// A line of `requests.jsonl`.
 #[derive(Debug)]
-pub(super) struct Line<'b> {
+pub(super) struct RequestLine<'b> {
     /// From 0.
     pub index: u64,
     /// Without the line feed.
     pub bytes: &'b [u8],
 }
 
-impl Line<'_> {
+impl RequestLine<'_> {
     pub(super) fn parse(&self) -> Result<Request, Failure> {
         Request::from_line(self.bytes).map_err(|error| error.in_batch(self.index + 1))
     }

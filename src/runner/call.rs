@@ -13,7 +13,7 @@ use crate::providers::{Call, CallError, Caller, Reply};
 
 /// A request without a final row.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct CallJob {
     /// Line in the batch.
     pub index: u64,
     pub id: String,
@@ -50,13 +50,13 @@ pub(super) enum Body {
 /// A finished attempt.
 #[derive(Debug)]
 pub(super) struct FinishedCall {
-    pub job: Job,
+    pub job: CallJob,
     pub started: Instant,
     pub took: Duration,
     pub result: Result<Reply, CallError>,
 }
 
-impl Job {
+impl CallJob {
     /// Encodes the request if necessary, sends it once and waits for the response.
     pub(super) async fn attempt(mut self, caller: Arc<Caller>, files: Arc<Path>) -> FinishedCall {
         let started = Instant::now();

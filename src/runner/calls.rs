@@ -5,26 +5,31 @@ use std::time::Instant;
 
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::call::{Body, FinishedCall, Job};
+use super::call::{Body, CallJob, FinishedCall};
 use crate::providers::CallError;
 
 #[derive(Default)]
 pub(super) struct Calls {
     tasks: JoinSet<FinishedCall>,
     /// State of each call, in case its task panics.
-    known: HashMap<Id, (Job, Instant)>,
+    known: HashMap<Id, (CallJob, Instant)>,
 }
 
 impl Calls {
     /// Starts the call of a job.
-    pub(super) fn start<F>(&mut self, job: Job, call: impl FnOnce(Job) -> F)
+    pub(super) fn start<F>(&mut self, job: CallJob, call: impl FnOnce(CallJob) -> F)
     where
         F: Future<Output = FinishedCall> + Send + 'static,
     {
-        let known =
-            Job { id: job.id.clone(), attempts: job.attempts + 1, last_error: None, body: Body::Gone, ..job };
-        let Job { id, attempts, last_error, body, .. } = job;
-        let job = Job { id, attempts, last_error, body, ..known };
+        let known = CallJob {
+            id: job.id.clone(),
+            attempts: job.attempts + 1,
+            last_error: None,
+            body: Body::Gone,
+            ..job
+        };
+        let CallJob { id, attempts, last_error, body, .. } = job;
+        let job = CallJob { id, attempts, last_error, body, ..known };
         let task = self.tasks.spawn(call(job));
         self.known.insert(task.id(), (known, Instant::now()));
     }
@@ -88,8 +93,8 @@ mod tests {
     use crate::model::{Digest, ErrorKind, TokenUsage};
     use crate::runner::FailedAttempts;
 
-    fn job(id: &str) -> Job {
-        Job {
+    fn job(id: &str) -> CallJob {
+        CallJob {
             index: 7,
             id: id.to_owned(),
             request_sha256: Digest::of(b"x"),

@@ -2,14 +2,14 @@
 
 use anyhow::Context as _;
 
-use super::batch::Line;
+use super::batch::RequestLine;
 use super::fanout::Fanout;
 use super::ledger::{ContentKey, Duplicate, DuplicateGroup};
 use crate::model::{Digest, Request, Response};
 
 impl Fanout<'_> {
     /// Records a request that an earlier run has called, so that its duplicates need no call.
-    pub(super) fn remember_content(&mut self, line: &Line<'_>) -> anyhow::Result<()> {
+    pub(super) fn remember_content(&mut self, line: &RequestLine<'_>) -> anyhow::Result<()> {
         if let Some(offset) = self.ledger.answered_at(line.index) {
             let key = content_key(&line.parse()?)?;
             if let Some(same) = self.ledger.same() {

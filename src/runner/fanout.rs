@@ -12,12 +12,12 @@ use tokio::sync::watch;
 
 use super::batch::{Lines, OpenBatch};
 use super::budget::Budget;
-use super::call::{Body, FinishedCall, Job, unforeseen_tokens};
+use super::call::{Body, CallJob, FinishedCall, unforeseen_tokens};
 use super::calls::Calls;
 use super::dedupe::content_key;
 use super::journal::Journal;
 use super::ledger::{ContentKey, Duplicate, DuplicateGroup, Ledger};
-use super::pace::{Gate, Outcome, Pace};
+use super::pace::{CallResult, Gate, Pace};
 use super::progress::Progress;
 use super::retry_queue::RetryQueue;
 use super::{RunOptions, retry};
@@ -58,7 +58,7 @@ struct State {
     pace: Pace,
     lines: Option<Lines>,
     /// The next uncalled request, held back by the pace.
-    fresh: Option<Job>,
+    fresh: Option<CallJob>,
     waiting: RetryQueue,
     in_flight: Calls,
     budget: Budget,
@@ -206,7 +206,7 @@ impl Fanout<'_> {
     }
 
     /// The next uncalled request.
-    fn next_fresh(&mut self, state: &mut State) -> anyhow::Result<Option<Job>> {
+    fn next_fresh(&mut self, state: &mut State) -> anyhow::Result<Option<CallJob>> {
         if state.waiting.is_full() {
             return Ok(None);
         }
@@ -237,7 +237,7 @@ impl Fanout<'_> {
                     continue;
                 }
             }
-            return Ok(Some(Job {
+            return Ok(Some(CallJob {
                 index,
                 id: request.id.clone(),
                 request_sha256,
@@ -276,7 +276,7 @@ impl Fanout<'_> {
                 state.account_errors = 0;
                 state.refused_since = None;
                 let tokens = unforeseen_tokens(job.estimate, reply.usage.or(Some(job.estimate)));
-                state.pace.ended(now, started, Outcome::Accepted, tokens);
+                state.pace.ended(now, started, CallResult::Accepted, tokens);
                 if let Some(wait) = retry::exhausted_for(&reply.hints, &self.target.retry) {
                     state.pace.exhausted_until(now + clock::wait(wait));
                 }
@@ -292,7 +292,7 @@ impl Fanout<'_> {
                 let taken = (error.kind == ErrorKind::Timeout).then_some(job.estimate);
                 state.pace.ended(now, started, outcome, unforeseen_tokens(job.estimate, taken));
                 match outcome {
-                    Outcome::Accepted => state.refused_since = None,
+                    CallResult::Accepted => state.refused_since = None,
                     _ => _ = state.refused_since.get_or_insert(now),
                 }
                 state.budget.failed(job.held_usd, error.may_be_billed);
@@ -300,7 +300,7 @@ impl Fanout<'_> {
                 let wait = job.failed_attempts.add(&error, now, &self.target.retry);
                 let info = ErrorInfo::from(error);
                 if let Some(wait) = wait {
-                    if matches!(outcome, Outcome::Refused(_)) {
+                    if matches!(outcome, CallResult::Refused(_)) {
                         self.progress.refused.add(1);
                     }
                     tracing::debug!(id = job.id, ?wait, "{}: {}", info.kind.as_str(), info.message);
@@ -405,13 +405,13 @@ impl State {
     }
 }
 
-fn outcome(error: &CallError, policy: &RetryPolicy) -> Outcome {
+fn outcome(error: &CallError, policy: &RetryPolicy) -> CallResult {
     match (error.kind, error.retry) {
         (ErrorKind::RateLimited, Retry::After(wait)) => {
-            Outcome::Refused(wait.map(|wait| wait.min(policy.max_delay)))
+            CallResult::Refused(wait.map(|wait| wait.min(policy.max_delay)))
         }
-        (ErrorKind::Server | ErrorKind::Timeout | ErrorKind::Connection, _) => Outcome::Broken,
-        _ => Outcome::Accepted,
+        (ErrorKind::Server | ErrorKind::Timeout | ErrorKind::Connection, _) => CallResult::Broken,
+        _ => CallResult::Accepted,
     }
 }
 

@@ -29,10 +29,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-pub use self::progress::{Progress, Settled};
+pub use self::progress::{Progress, RequestEnd};
 pub use self::remote::{
-    Host, Level, Notify, RunnerConfig, SavedRows, ShardJobOptions, ShardJobReport, fetch_policy, finish,
-    run_shard_job,
+    FinishReport, Host, Level, Notify, RunnerConfig, SavedRows, ShardJobOptions, ShardJobReport,
+    fetch_policy, finish, run_shard_job,
 };
 pub use self::retry::FailedAttempts;
 

@@ -6,7 +6,7 @@ use crate::model::Response;
 
 /// How a request was settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Settled {
+pub enum RequestEnd {
     /// By an earlier run.
     Earlier,
     /// With a response, in this run.
@@ -17,7 +17,7 @@ pub enum Settled {
 
 /// Called for each request that is settled, with its line in the batch.
 #[derive(Default)]
-struct Listener(Option<Box<dyn Fn(u64, Settled) + Send + Sync>>);
+struct Listener(Option<Box<dyn Fn(u64, RequestEnd) + Send + Sync>>);
 
 impl std::fmt::Debug for Listener {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -66,7 +66,7 @@ impl Counter {
 
 impl Progress {
     /// Progress that also reports each settled request.
-    pub fn with_listener(listener: impl Fn(u64, Settled) + Send + Sync + 'static) -> Self {
+    pub fn with_listener(listener: impl Fn(u64, RequestEnd) + Send + Sync + 'static) -> Self {
         Self { listener: Listener(Some(Box::new(listener))), ..Self::default() }
     }
 
@@ -74,11 +74,11 @@ impl Progress {
     pub(super) fn resume(&self, settled: impl Iterator<Item = u64>) {
         for index in settled {
             self.resumed.add(1);
-            self.tell(index, Settled::Earlier);
+            self.tell(index, RequestEnd::Earlier);
         }
     }
 
-    fn tell(&self, index: u64, how: Settled) {
+    fn tell(&self, index: u64, how: RequestEnd) {
         if let Some(listener) = &self.listener.0 {
             listener(index, how);
         }
@@ -96,7 +96,7 @@ impl Progress {
         } else {
             self.failed.add(1);
         }
-        let how = if is_answered { Settled::Answered } else { Settled::Failed };
+        let how = if is_answered { RequestEnd::Answered } else { RequestEnd::Failed };
         self.tell(response.index.unwrap_or_default(), how);
     }
 }

@@ -4,27 +4,27 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
 
-use super::call::Job;
+use super::call::CallJob;
 
 const MOST_WAITING: usize = 10_000;
 const MOST_BYTES: u64 = 256 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct RetryQueue {
-    heap: BinaryHeap<Reverse<Waiting>>,
+    heap: BinaryHeap<Reverse<QueuedCall>>,
     weight: u64,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct QueuedCall {
     ready: Instant,
-    job: Job,
+    job: CallJob,
 }
 
 impl RetryQueue {
-    pub(super) fn push(&mut self, ready: Instant, job: Job) {
+    pub(super) fn push(&mut self, ready: Instant, job: CallJob) {
         self.weight += job.weight;
-        self.heap.push(Reverse(Waiting { ready, job }));
+        self.heap.push(Reverse(QueuedCall { ready, job }));
     }
 
     /// When the first request is due.
@@ -33,11 +33,11 @@ impl RetryQueue {
     }
 
     /// The first request, if it is due.
-    pub(super) fn ready(&self, now: Instant) -> Option<&Job> {
+    pub(super) fn ready(&self, now: Instant) -> Option<&CallJob> {
         self.heap.peek().map(|first| &first.0).filter(|first| first.ready <= now).map(|first| &first.job)
     }
 
-    pub(super) fn pop(&mut self) -> Option<Job> {
+    pub(super) fn pop(&mut self) -> Option<CallJob> {
         let job = self.heap.pop()?.0.job;
         self.weight -= job.weight;
         Some(job)
@@ -58,22 +58,22 @@ impl RetryQueue {
 }
 
 // Ordered by due time, then by position in the batch.
-impl Ord for Waiting {
+impl Ord for QueuedCall {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (self.ready, self.job.index).cmp(&(other.ready, other.job.index))
     }
 }
 
-impl PartialOrd for Waiting {
+impl PartialOrd for QueuedCall {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Waiting {
+impl PartialEq for QueuedCall {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for Waiting {}
+impl Eq for QueuedCall {}

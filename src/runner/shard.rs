@@ -12,7 +12,7 @@ use super::fanout::Fanout;
 use super::journal::Journal;
 use super::ledger::Ledger;
 use super::{Progress, RunOptions, RunReport, check_budget};
-use crate::exchange::{LocalExchange, RowFilter, ShardLock, Strangers};
+use crate::exchange::{ForeignRows, LocalExchange, RowFilter, ShardLock};
 use crate::model::{BatchId, Digest, Failure, RunnerTarget};
 use crate::protocol::{BatchManifest, PROGRAM, RESULTS_FORMAT, ResultsManifest, RowSeal};
 use crate::providers;
@@ -58,7 +58,7 @@ impl Shard {
         exchange.clean_journal(batch_id, batch_sha256, options.shard)?;
         let mut journal = Journal::open(&exchange.journal_path(batch_id, options.shard)?)?;
         let filter = batch.row_filter(batch_sha256)?;
-        let mut strangers = Strangers::default();
+        let mut strangers = ForeignRows::default();
         if let Some(rows) = &options.earlier_rows {
             strangers += filter.each_answer(rows, Some(options.shard), |_, line| {
                 journal.append(&[line, b"\n"].concat()).map(drop)
@@ -216,8 +216,8 @@ pub(super) fn recall_branch(
     batch_id: &BatchId,
     filter: &RowFilter,
     ledger: &mut Ledger,
-) -> anyhow::Result<Strangers> {
-    let mut strangers = Strangers::default();
+) -> anyhow::Result<ForeignRows> {
+    let mut strangers = ForeignRows::default();
     exchange.each_row(batch_id, |shard, place, line| {
         match filter.answer(line, Some(shard))? {
             Some(row) => ledger.recall(&row, None),

@@ -10,6 +10,7 @@ use crate::model::{
     Estimate, Evaluation, Figures, PassAt, RequestCounts, ScoreStatus, TargetFigures, TestCounts, TestResult,
     TestState, Trial,
 };
+use crate::util::figures::percentile;
 
 /// Fixed, so that the same results always give the same figures.
 const SEED: u64 = 0x7265_706f_7274;
@@ -234,15 +235,6 @@ fn pass_at<'g>(groups: &(impl Iterator<Item = &'g Group<'g>> + Clone)) -> Vec<Pa
             PassAt { k, tests: tried.len() as u64, any: over(pass_any), all: over(pass_all) }
         })
         .collect()
-}
-
-/// By nearest rank.
-fn percentile(durations: &mut [u64], percent: usize) -> Option<u64> {
-    if durations.is_empty() {
-        return None;
-    }
-    let rank = (durations.len() * percent).div_ceil(100).max(1) - 1;
-    Some(*durations.select_nth_unstable(rank).1)
 }
 
 fn sum(costs: impl Iterator<Item = f64>) -> Option<f64> {

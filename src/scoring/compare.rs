@@ -9,7 +9,7 @@ use super::stats::{
     TailProbabilities, bootstrap_interval, mcnemar, mean, number, rounded, sign_flip, standard_error,
 };
 use crate::model::{
-    Change, ChangeKind, Comparison, Estimate, Evaluation, Paired, ScoreStatus, TargetComparison, Trial,
+    Change, ChangeKind, Comparison, Estimate, Evaluation, PairedFigure, ScoreStatus, TargetComparison, Trial,
 };
 
 const SEED: u64 = 0x6261_7365_6c69_6e65;
@@ -43,7 +43,7 @@ pub struct ComparisonOptions<'a> {
 /// Compares each target, and records the change of each test of `evaluation`.
 pub fn compare(evaluation: &mut Evaluation, now: &[Trial], before: &[Trial], against: ComparisonOptions<'_>) {
     let (now, before) = (assess::groups(now), assess::groups(before));
-    let Matched { tests, removed } = match_up(&now, &before, against);
+    let MatchedTests { tests, removed } = match_up(&now, &before, against);
     for (pairs, result) in tests.iter().zip(&mut evaluation.tests) {
         result.change = match pairs {
             Match::Pairs(_, pairs) => Some(pairs.change()),
@@ -135,12 +135,16 @@ const ADDED: Change = Change {
 };
 
 /// The tests of these results in order, and the names of those that only the baseline has.
-struct Matched<'b> {
+struct MatchedTests<'b> {
     tests: Vec<Match<'b>>,
     removed: Vec<String>,
 }
 
-fn match_up<'b>(now: &[Group<'_>], before: &'b [Group<'_>], against: ComparisonOptions<'_>) -> Matched<'b> {
+fn match_up<'b>(
+    now: &[Group<'_>],
+    before: &'b [Group<'_>],
+    against: ComparisonOptions<'_>,
+) -> MatchedTests<'b> {
     let before: Vec<&Group<'_>> =
         before.iter().filter(|group| against.target.is_none_or(|target| group.target == target)).collect();
     // With one target on each side, compare them whatever their names.
@@ -165,7 +169,7 @@ fn match_up<'b>(now: &[Group<'_>], before: &'b [Group<'_>], against: ComparisonO
     let name = |group: &&Group<'_>| {
         if by_test { group.test_id.to_owned() } else { format!("{} ({})", group.test_id, group.target) }
     };
-    Matched { tests, removed: removed.map(name).collect() }
+    MatchedTests { tests, removed: removed.map(name).collect() }
 }
 
 /// Two tests, by pass and by score, may each find a regression, each at half the level, so that both together stay within it.
@@ -278,11 +282,11 @@ impl Pairs {
     }
 }
 
-fn paired(values: &[(f64, f64)], chance: TailProbabilities) -> Paired {
+fn paired(values: &[(f64, f64)], chance: TailProbabilities) -> PairedFigure {
     let differences: Vec<f64> = values.iter().map(|(before, now)| now - before).collect();
     let of = |part: fn(&(f64, f64)) -> f64| rounded(mean(&values.iter().map(part).collect::<Vec<_>>()));
     let count = |differs: fn(f64) -> bool| differences.iter().filter(|d| differs(**d)).count() as u64;
-    Paired {
+    PairedFigure {
         before: of(|value| value.0),
         now: of(|value| value.1),
         difference: Estimate {

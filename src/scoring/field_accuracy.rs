@@ -7,7 +7,7 @@ use crate::model::{Check, Field, FieldMatch, Grader, GraderScore, GraderVerdict}
 use crate::util::truncate::truncate;
 
 /// The result of one field.
-struct Compared {
+struct FieldResult {
     passed: bool,
     weight: f64,
     what: String,
@@ -29,7 +29,7 @@ pub(super) fn grade(
     let Some(expected) = expected_data(expected) else {
         return wrong("`expected_output` has no data to compare with");
     };
-    let compared: Vec<Compared> = fields.iter().map(|field| compare(field, &found, &expected)).collect();
+    let compared: Vec<FieldResult> = fields.iter().map(|field| compare(field, &found, &expected)).collect();
     let total: f64 = compared.iter().map(|field| field.weight).sum();
     let score = if all_or_nothing {
         if compared.iter().all(|field| field.passed) { 1.0 } else { 0.0 }
@@ -56,9 +56,9 @@ fn expected_data(expected: &[Value]) -> Option<Value> {
     )
 }
 
-fn compare(field: &Field, found: &Value, expected: &Value) -> Compared {
+fn compare(field: &Field, found: &Value, expected: &Value) -> FieldResult {
     let Field { path, how, required, weight } = field;
-    let result = |passed: bool, what: String| Compared { passed, weight: *weight, what };
+    let result = |passed: bool, what: String| FieldResult { passed, weight: *weight, what };
     let Some(expected) = at_path(expected, path) else {
         return result(true, format!("{path}: no value is expected"));
     };
@@ -67,7 +67,7 @@ fn compare(field: &Field, found: &Value, expected: &Value) -> Compared {
             result(false, format!("{path} is missing, expected {}", short(&expected)))
         } else {
             // It counts as correct, with weight 0.
-            Compared { weight: 0.0, ..result(true, format!("{path} is missing, and optional")) }
+            FieldResult { weight: 0.0, ..result(true, format!("{path} is missing, and optional")) }
         };
     };
     match how {
@@ -105,19 +105,12 @@ fn found_instead(path: &str, passed: bool, found: &Value, expected: &str) -> Str
 
 /// The value at `a.b[0].c`; `length` is the length of a list, as in JavaScript.
 fn at_path(value: &Value, path: &str) -> Option<Value> {
-    let mut current = value.clone();
-    for part in path.split(['.', '[', ']']).filter(|part| !part.is_empty()) {
-        current = match &current {
-            Value::Array(items) if part == "length" => Value::from(items.len()),
-            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?.clone(),
-            Value::Object(map) => map.get(part)?.clone(),
-            _ => return None,
-        };
-    }
+    let mut parts = path.split(['.', '[', ']']).filter(|part| !part.is_empty());
+    let found = parts.try_fold(value.clone(), |value, part| json::member(&value, part))?;
     // A string or number has no fields.
     let is_falsy =
         matches!(value, Value::Null | Value::Bool(false)) || value == "" || value.as_f64() == Some(0.0);
-    (!is_falsy).then_some(current)
+    (!is_falsy).then_some(found)
 }
 
 fn number(value: &Value) -> Option<f64> {

@@ -77,16 +77,18 @@ pub(super) fn equal(a: &Value, b: &Value) -> bool {
 /// The value at `a.b.0`, with dots only; `length` is the length of a list, as in JavaScript.
 pub(super) fn at_dots(map: &Map<String, Value>, path: &str) -> Option<Value> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
-    let mut current = map.get(first)?.clone();
-    for part in rest.into_iter().flat_map(|rest| rest.split('.')) {
-        current = match &current {
-            Value::Array(items) if part == "length" => Value::from(items.len()),
-            Value::Array(items) => items.get(part.parse::<usize>().ok()?)?.clone(),
-            Value::Object(map) => map.get(part)?.clone(),
-            _ => return None,
-        };
+    let mut rest = rest.into_iter().flat_map(|rest| rest.split('.'));
+    rest.try_fold(map.get(first)?.clone(), |value, part| member(&value, part))
+}
+
+/// A field, an item, or the `length` of a list.
+pub(super) fn member(value: &Value, name: &str) -> Option<Value> {
+    match value {
+        Value::Array(items) if name == "length" => Some(Value::from(items.len())),
+        Value::Array(items) => items.get(name.parse::<usize>().ok()?).cloned(),
+        Value::Object(map) => map.get(name).cloned(),
+        _ => None,
     }
-    Some(current)
 }
 
 /// The number at the start of a text, as parsed by `parseFloat`.

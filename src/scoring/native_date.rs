@@ -55,7 +55,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
 
 /// The parts of a date found so far.
 #[derive(Debug, Default)]
-struct Found {
+struct DateParts {
     numbers: Vec<i64>,
     month: Option<i64>,
     time: Vec<i64>,
@@ -70,7 +70,7 @@ pub(super) fn native(text: &str) -> Option<Date> {
     if let Some(date) = iso(&tokens) {
         return Some(date);
     }
-    let mut found = Found::default();
+    let mut found = DateParts::default();
     let mut at = 0;
     let sign = |at: usize, c: char| tokens.get(at) == Some(&Token::Sign(c));
     while at < tokens.len() {
@@ -152,7 +152,7 @@ pub(super) fn native(text: &str) -> Option<Date> {
     found.day()
 }
 
-impl Found {
+impl DateParts {
     fn day(mut self) -> Option<Date> {
         if self.numbers.is_empty() {
             return None;
@@ -219,7 +219,7 @@ fn iso(tokens: &[Token<'_>]) -> Option<Date> {
     // The time is parsed as in the other formats; only its separator differs.
     let mut rest = vec![Token::Blank];
     rest.extend_from_slice(&tokens[length + 1..]);
-    let mut found = Found::default();
+    let mut found = DateParts::default();
     let mut at = 1;
     while let Some(Token::Number { value, .. }) = rest.get(at) {
         found.time.push(*value);

@@ -7,7 +7,7 @@ use tokio::sync::{Mutex, watch};
 use super::auth::{Access, AllowList, Throttle, Tokens};
 use super::error::Refusal;
 use super::evaluation::Evaluator;
-use super::jobs::{Cancel, Job, Slot, Store};
+use super::jobs::{Cancel, ServiceJob, Slot, Store};
 use super::log;
 use crate::rollout::gateway::Gateway;
 
@@ -45,7 +45,7 @@ pub struct App {
 
 impl App {
     /// Cancels a service job and returns it: responses are kept, and no more calls are made.
-    pub fn cancel(&self, id: &str) -> Result<Job, Refusal> {
+    pub fn cancel(&self, id: &str) -> Result<ServiceJob, Refusal> {
         let missing = || Refusal::NotFound(format!("no job `{}`", log::short(id)));
         let id = id.parse().map_err(|_| missing())?;
         match self.jobs.cancel(&id).map_err(|error| {

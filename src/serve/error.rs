@@ -6,7 +6,7 @@ use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde_json::json;
 
-use super::jobs::Current;
+use super::jobs::RunningJob;
 
 /// Why a request is rejected.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Refusal {
     /// Method not allowed; these are legal.
     Method(&'static str),
     /// Another evaluation is running.
-    Busy(Current),
+    Busy(RunningJob),
     /// The job has ended in this state and cannot be cancelled.
     Ended(&'static str),
     /// The body did not arrive in time.
@@ -72,7 +72,7 @@ impl Refusal {
             Self::Forbidden => "this address may not connect".to_owned(),
             Self::ReadOnly => "this token is read-only".to_owned(),
             Self::Method(legal) => format!("this path accepts {legal}"),
-            Self::Busy(Current { skill, started_at }) => {
+            Self::Busy(RunningJob { skill, started_at }) => {
                 format!("busy: evaluating `{skill}` since {started_at:.0}")
             }
             Self::Ended(state) => format!("the job has ended: it is {state}"),

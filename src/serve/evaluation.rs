@@ -8,11 +8,11 @@ use super::error::Refusal;
 use super::jobs::{JobId, JobState, Store};
 use crate::model::{BatchId, Exit, Failure};
 use crate::skills::evaluate::{
-    self, Checkout, CheckoutProblem, Evaluated, Pinned, PublishOptions, RunProgress, Workspace,
+    self, Checkout, CheckoutProblem, EvaluationResult, Pinned, PublishOptions, RunProgress, Workspace,
 };
 use crate::util::truncate::truncate;
 
-pub(super) use crate::skills::evaluate::Order;
+pub(super) use crate::skills::evaluate::EvaluationRequest;
 
 /// Length limit of a job's reason.
 const LONGEST_REASON: usize = 4000;
@@ -39,7 +39,7 @@ pub enum ReportFailures {
 }
 
 /// Why there is nothing to evaluate.
-pub(super) enum Refused {
+pub(super) enum StartRefusal {
     /// Rejects the request.
     Answer(Refusal),
     /// The commit is at fault: the job fails.
@@ -47,7 +47,7 @@ pub(super) enum Refused {
 }
 
 /// Why an evaluation has no result.
-pub(super) enum Ended {
+pub(super) enum EvaluationEnd {
     /// Stopped, and can be resumed.
     Stopped,
     /// The stored batch does not match the request; nothing was called.
@@ -75,10 +75,10 @@ impl CheckedOut {
 
 impl Evaluator {
     /// Updates the clones and reads the skill.
-    pub(super) async fn check_out(&self, order: &Order) -> Result<CheckedOut, Refused> {
+    pub(super) async fn check_out(&self, order: &EvaluationRequest) -> Result<CheckedOut, StartRefusal> {
         let workspace = (self.workspace)().map_err(|error| {
             tracing::error!("{error:#}");
-            Refused::Answer(Refusal::Unavailable(format!(
+            StartRefusal::Answer(Refusal::Unavailable(format!(
                 "the service's configuration has changed: {}",
                 reason(&error)
             )))
@@ -88,14 +88,14 @@ impl Evaluator {
             Err(error) => {
                 let told = truncate(&error.to_string(), LONGEST_REASON);
                 Err(match error.problem {
-                    CheckoutProblem::UnknownSkill => Refused::Answer(Refusal::NotFound(told)),
+                    CheckoutProblem::UnknownSkill => StartRefusal::Answer(Refusal::NotFound(told)),
                     CheckoutProblem::UnknownSha
                     | CheckoutProblem::NotAncestor
-                    | CheckoutProblem::NothingToRun => Refused::Answer(Refusal::Invalid(told)),
+                    | CheckoutProblem::NothingToRun => StartRefusal::Answer(Refusal::Invalid(told)),
                     CheckoutProblem::Pull | CheckoutProblem::Diverged | CheckoutProblem::Dirty => {
-                        Refused::Answer(Refusal::Unavailable(told))
+                        StartRefusal::Answer(Refusal::Unavailable(told))
                     }
-                    CheckoutProblem::Invalid => Refused::Job(told),
+                    CheckoutProblem::Invalid => StartRefusal::Job(told),
                 })
             }
         }
@@ -124,14 +124,14 @@ impl Evaluator {
         progress: impl Fn(&RunProgress),
         stop: watch::Receiver<bool>,
         is_cancelled: impl Fn() -> bool,
-    ) -> Result<JobState, Ended> {
+    ) -> Result<JobState, EvaluationEnd> {
         let id: BatchId = batch
             .as_str()
             .parse()
-            .map_err(|_| Ended::Failed("the job id is not a valid batch id".to_owned()))?;
+            .map_err(|_| EvaluationEnd::Failed("the job id is not a valid batch id".to_owned()))?;
         let evaluated = evaluate::run(workspace, checkout, &id, progress, stop).await.map_err(not_run)?;
         if is_cancelled() {
-            return Err(Ended::Stopped);
+            return Err(EvaluationEnd::Stopped);
         }
         let mut warnings = evaluated.warnings.clone();
         let mut pull_request = None;
@@ -143,7 +143,10 @@ impl Evaluator {
                     .map_err(|failure| ended(&failure))?;
                 if published.branch.is_some() && published.pull_request_url.is_none() {
                     // An unpublished result is a failure, because it could not be merged.
-                    return Err(Ended::Failed(truncate(&published.warnings.join("\n"), LONGEST_REASON)));
+                    return Err(EvaluationEnd::Failed(truncate(
+                        &published.warnings.join("\n"),
+                        LONGEST_REASON,
+                    )));
                 }
                 warnings.extend(published.warnings);
                 if published.branch.is_none() {
@@ -178,7 +181,7 @@ impl std::fmt::Debug for Evaluator {
 }
 
 /// The job's summary; the entries themselves are in the pull request.
-fn summary(evaluated: &Evaluated, branch: Option<&str>) -> Value {
+fn summary(evaluated: &EvaluationResult, branch: Option<&str>) -> Value {
     let models: Vec<Value> = evaluated
         .entries
         .iter()
@@ -205,18 +208,20 @@ fn summary(evaluated: &Evaluated, branch: Option<&str>) -> Value {
     })
 }
 
-fn not_run(failure: evaluate::Failure) -> Ended {
+fn not_run(failure: evaluate::Failure) -> EvaluationEnd {
     match ended(&failure) {
-        Ended::Failed(reason) if Failure::from(failure).exit() == Exit::Config => Ended::Unfit(reason),
+        EvaluationEnd::Failed(reason) if Failure::from(failure).exit() == Exit::Config => {
+            EvaluationEnd::Unfit(reason)
+        }
         ended => ended,
     }
 }
 
-fn ended(failure: &evaluate::Failure) -> Ended {
+fn ended(failure: &evaluate::Failure) -> EvaluationEnd {
     if failure.is_stopped() {
-        Ended::Stopped
+        EvaluationEnd::Stopped
     } else {
-        Ended::Failed(truncate(&failure.to_string(), LONGEST_REASON))
+        EvaluationEnd::Failed(truncate(&failure.to_string(), LONGEST_REASON))
     }
 }
 

@@ -1,11 +1,11 @@
 //! Reports failed and interrupted jobs to the skill's authors: in one issue per skill, updated in place, or on the commit.
 
 use super::evaluation::{Evaluator, ReportFailures};
-use super::jobs::{Job, JobState};
+use super::jobs::{JobState, ServiceJob};
 use crate::model::{CommitSha, Failure, ShaPrefix, is_obeyed};
 
 /// Reports the end of a job to GitHub: a job without a result opens the issue, a success closes it.
-pub(super) async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
+pub(super) async fn tell(evaluator: &Evaluator, job: &ServiceJob, state: &JobState) {
     // The person who cancelled knows, and neither the skill nor the service has failed.
     let is_cancelled = matches!(state, JobState::Cancelled { .. });
     if evaluator.report == ReportFailures::None || state.is_open() || is_cancelled {
@@ -25,7 +25,11 @@ pub(super) async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
     }
 }
 
-async fn attempt(evaluator: &Evaluator, job: &Job, state: &JobState) -> anyhow::Result<Option<String>> {
+async fn attempt(
+    evaluator: &Evaluator,
+    job: &ServiceJob,
+    state: &JobState,
+) -> anyhow::Result<Option<String>> {
     let Some((github, repo)) = evaluator.github()? else { return Ok(None) };
     let skill = &job.order.skill;
     let mark = format!("<!-- run-evals: evaluation of {skill} -->");
@@ -53,12 +57,12 @@ fn has_no_result(state: &JobState) -> bool {
     matches!(state, JobState::Failed { .. } | JobState::Interrupted { .. })
 }
 
-fn commit(job: &Job) -> Option<CommitSha> {
+fn commit(job: &ServiceJob) -> Option<CommitSha> {
     let asked = || job.order.git_sha.as_ref().and_then(ShaPrefix::whole);
     job.prompt_commit().cloned().or_else(asked)
 }
 
-fn text(job: &Job, state: &JobState) -> String {
+fn text(job: &ServiceJob, state: &JobState) -> String {
     let skill = &job.order.skill;
     let at = commit(job).map(|commit| format!(" at {commit}")).unwrap_or_default();
     let facts = format!(

@@ -12,12 +12,13 @@ use tokio::sync::watch;
 use super::app::App;
 use super::auth::{Access, AllowList, GithubNetworks, Role, Throttle, TokenSource, Tokens};
 use super::evaluation::Evaluator;
-use super::jobs::{Job, Slot, Store};
+use super::jobs::{ServiceJob, Slot, Store};
 use super::listen::{ListenOptions, Listener};
-use super::log::LogOptions;
+use super::log::{LogOptions, LogTo};
 use super::{log, router, signals, worker};
 use crate::model::Failure;
 use crate::rollout::gateway::Gateway;
+use crate::util::figures::counted;
 
 /// How long requests in progress may take at shutdown.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
@@ -55,11 +56,11 @@ pub struct Options {
     pub stop_within: Duration,
 }
 
-/// Serves the API and `pages` until SIGTERM or SIGINT; `started` gets the address once the port is open.
+/// Serves the API and `pages` until SIGTERM or SIGINT; `started` gets the address and the settings once the port is open.
 pub async fn serve(
     options: Options,
     pages: impl FnOnce(&Arc<App>) -> Router<Arc<App>>,
-    started: impl FnOnce(&str, &App),
+    started: impl FnOnce(&str),
 ) -> anyhow::Result<()> {
     let (full, mut shown) = Tokens::load(options.tokens, Role::Full)?;
     let mut load = |source: Option<TokenSource>, role| -> Result<Option<Tokens>, Failure> {
@@ -102,7 +103,7 @@ pub async fn serve(
     }
     let mut interrupted = app.jobs.interrupted_since(Timestamp::now() - RESUMED_WITHIN);
     let (url, tls) = (listener.url()?, listener.tls());
-    started(&url, &app);
+    started(&greeting(&url, &app, &options.log.to));
     let (version, tokens, interrupted_jobs) =
         (env!("CARGO_PKG_VERSION"), app.tokens.full.count(), interrupted.len());
     let read_only_tokens = app.tokens.read_only.as_ref().map(Tokens::count);
@@ -133,6 +134,29 @@ pub async fn serve(
     Ok(())
 }
 
+/// Where the service listens, who may connect, and where the log is.
+fn greeting(url: &str, app: &App, log: &LogTo) -> String {
+    let counted = |count: usize, word: &str| counted(count as u64, word);
+    let (full, read_only) = app.tokens.count();
+    let mut text = format!("listening on {url}\n  access: {}", counted(full, "token"));
+    if read_only > 0 {
+        text = format!("{text}, {read_only} read-only");
+    }
+    if let Some(tokens) = &app.trace_tokens {
+        text = format!("{text}, {} for traces only", tokens.count());
+    }
+    match app.allowed.count() {
+        Some(count) => text = format!("{text}, from {}", counted(count, "network")),
+        None => text.push_str(", from anywhere"),
+    }
+    match log {
+        LogTo::Files { dir, keep_days } => {
+            format!("{text}\n  log: {}, kept {}", dir.display(), counted(*keep_days as usize, "day"))
+        }
+        LogTo::Stderr => text,
+    }
+}
+
 /// Accepts no more jobs, and lets the running one save its responses.
 async fn stop_working(app: &Arc<App>, within: Duration) -> anyhow::Result<()> {
     app.slot.close();
@@ -149,7 +173,7 @@ async fn stop_working(app: &Arc<App>, within: Duration) -> anyhow::Result<()> {
         tracing::warn!("the job did not stop in time");
     }
     let open = app.jobs.all().into_iter().filter(|job| job.state.is_open());
-    let interrupted: Vec<Job> = open.filter_map(|job| app.jobs.interrupt(&job.job_id)).collect();
+    let interrupted: Vec<ServiceJob> = open.filter_map(|job| app.jobs.interrupt(&job.job_id)).collect();
     if let Some(evaluator) = app.evaluator.clone() {
         let report = worker::report(Arc::clone(app), evaluator, interrupted);
         if tokio::time::timeout(LAST_ANSWERS_WITHIN, report).await.is_err() {

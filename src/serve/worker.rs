@@ -9,9 +9,9 @@ use tokio::sync::{oneshot, watch};
 
 use super::app::App;
 use super::error::Refusal;
-use super::evaluation::{self, CheckedOut, Evaluator, Order};
+use super::evaluation::{self, CheckedOut, EvaluationRequest, Evaluator};
 use super::failures;
-use super::jobs::{Job, JobId, JobState, SlotGuard};
+use super::jobs::{JobId, JobState, ServiceJob, SlotGuard};
 use crate::skills::evaluate::{Progress, RunProgress};
 
 /// Time limit for reporting to GitHub.
@@ -25,17 +25,17 @@ pub(super) type Reply = oneshot::Sender<Result<JobId, Refusal>>;
 pub(super) fn begin(
     app: &Arc<App>,
     evaluator: &Arc<Evaluator>,
-    order: Order,
+    order: EvaluationRequest,
     started_at: Timestamp,
     taken: SlotGuard,
     reply: Reply,
 ) {
-    let job = Job::new(JobId::new(started_at), order, started_at);
+    let job = ServiceJob::new(JobId::new(started_at), order, started_at);
     start(app, evaluator, job, taken, Some(reply));
 }
 
 /// Resumes interrupted jobs, one after the other, until the service stops.
-pub(super) async fn resume(app: Arc<App>, evaluator: Arc<Evaluator>, jobs: Vec<Job>) {
+pub(super) async fn resume(app: Arc<App>, evaluator: Arc<Evaluator>, jobs: Vec<ServiceJob>) {
     for job in jobs {
         loop {
             app.slot.is_free().await;
@@ -53,9 +53,15 @@ pub(super) async fn resume(app: Arc<App>, evaluator: Arc<Evaluator>, jobs: Vec<J
     }
 }
 
-fn start(app: &Arc<App>, evaluator: &Arc<Evaluator>, job: Job, taken: SlotGuard, reply: Option<Reply>) {
+fn start(
+    app: &Arc<App>,
+    evaluator: &Arc<Evaluator>,
+    job: ServiceJob,
+    taken: SlotGuard,
+    reply: Option<Reply>,
+) {
     let (app, evaluator) = (Arc::clone(app), Arc::clone(evaluator));
-    let working = Working::new(&app.working);
+    let working = WorkerCount::new(&app.working);
     let begun = std::thread::Builder::new().name("job".to_owned()).spawn(move || {
         let (id, app) = (job.job_id.clone(), app);
         let span = tracing::info_span!("job", job = %id);
@@ -76,7 +82,7 @@ fn start(app: &Arc<App>, evaluator: &Arc<Evaluator>, job: Job, taken: SlotGuard,
 fn on_thread(
     app: &App,
     evaluator: &Evaluator,
-    job: Job,
+    job: ServiceJob,
     taken: SlotGuard,
     reply: Option<Reply>,
     span: &tracing::Span,
@@ -102,7 +108,7 @@ fn on_thread(
     }
 }
 
-async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: SlotGuard, reply: Option<Reply>) {
+async fn run(app: &App, evaluator: &Evaluator, mut job: ServiceJob, taken: SlotGuard, reply: Option<Reply>) {
     let is_new = reply.is_some();
     let checked_out = evaluator.check_out(&job.order).await;
     if reply.as_ref().is_some_and(Reply::is_closed) {
@@ -111,10 +117,10 @@ async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: SlotGuard, r
     }
     let (checked_out, outcome) = match checked_out {
         Ok(checked_out) => (Some(checked_out), None),
-        Err(evaluation::Refused::Answer(refusal)) => {
+        Err(evaluation::StartRefusal::Answer(refusal)) => {
             return refused(app, evaluator, job, taken, reply, refusal).await;
         }
-        Err(evaluation::Refused::Job(reason)) => (None, Some(JobState::Failed { reason })),
+        Err(evaluation::StartRefusal::Job(reason)) => (None, Some(JobState::Failed { reason })),
     };
     if let Some(checked_out) = &checked_out {
         job.order.pinned = Some(checked_out.pinned().clone());
@@ -150,7 +156,7 @@ async fn run(app: &App, evaluator: &Evaluator, mut job: Job, taken: SlotGuard, r
 async fn refused(
     app: &App,
     evaluator: &Evaluator,
-    job: Job,
+    job: ServiceJob,
     taken: SlotGuard,
     reply: Option<Reply>,
     refusal: Refusal,
@@ -174,7 +180,7 @@ async fn refused(
     finish(app, evaluator, job, taken, state).await;
 }
 
-async fn evaluate(app: &App, evaluator: &Evaluator, job: &Job, checked_out: &CheckedOut) -> JobState {
+async fn evaluate(app: &App, evaluator: &Evaluator, job: &ServiceJob, checked_out: &CheckedOut) -> JobState {
     let id = &job.job_id;
     app.jobs.set(id, JobState::Running { progress: Progress { done: 0, total: 0 } });
     let told = |progress: &RunProgress| app.jobs.set_progress(id, progress);
@@ -183,7 +189,7 @@ async fn evaluate(app: &App, evaluator: &Evaluator, job: &Job, checked_out: &Che
     let work = async {
         let mut ended =
             evaluator.evaluate(checked_out, job.batch(), told, stop.subscribe(), is_cancelled).await;
-        if let (Err(evaluation::Ended::Unfit(reason)), Some(earlier)) = (&ended, &job.continues) {
+        if let (Err(evaluation::EvaluationEnd::Unfit(reason)), Some(earlier)) = (&ended, &job.continues) {
             tracing::warn!(%earlier, "cannot reuse the responses of an earlier job: {reason}");
             app.jobs.begin_anew(id);
             ended = evaluator.evaluate(checked_out, id, told, stop.subscribe(), is_cancelled).await;
@@ -196,8 +202,8 @@ async fn evaluate(app: &App, evaluator: &Evaluator, job: &Job, checked_out: &Che
     };
     match ended {
         Ok(state) => state,
-        Err(evaluation::Ended::Stopped) => app.jobs.get(id).as_ref().unwrap_or(job).without_result(),
-        Err(evaluation::Ended::Failed(reason) | evaluation::Ended::Unfit(reason)) => {
+        Err(evaluation::EvaluationEnd::Stopped) => app.jobs.get(id).as_ref().unwrap_or(job).without_result(),
+        Err(evaluation::EvaluationEnd::Failed(reason) | evaluation::EvaluationEnd::Unfit(reason)) => {
             JobState::Failed { reason }
         }
     }
@@ -214,7 +220,7 @@ async fn stop_when_told(app: &App, id: &JobId, stop: &watch::Sender<bool>) -> st
     std::future::pending().await
 }
 
-async fn finish(app: &App, evaluator: &Evaluator, job: Job, taken: SlotGuard, state: JobState) {
+async fn finish(app: &App, evaluator: &Evaluator, job: ServiceJob, taken: SlotGuard, state: JobState) {
     match &state {
         JobState::Completed { pull_request, warnings, .. } => {
             for warning in warnings {
@@ -237,14 +243,14 @@ async fn finish(app: &App, evaluator: &Evaluator, job: Job, taken: SlotGuard, st
 }
 
 /// Reports jobs that ended without their own thread: interrupted by a crash, or not stopped in time.
-pub(super) async fn report(app: Arc<App>, evaluator: Arc<Evaluator>, jobs: Vec<Job>) {
+pub(super) async fn report(app: Arc<App>, evaluator: Arc<Evaluator>, jobs: Vec<ServiceJob>) {
     for job in jobs {
         let _turn = app.reporting.lock().await;
         tell(&evaluator, &job, &job.state).await;
     }
 }
 
-async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
+async fn tell(evaluator: &Evaluator, job: &ServiceJob, state: &JobState) {
     if tokio::time::timeout(REPORT_WITHIN, failures::tell(evaluator, job, state)).await.is_err() {
         tracing::error!("reporting the job to GitHub timed out after {} s", REPORT_WITHIN.as_secs());
     }
@@ -252,16 +258,16 @@ async fn tell(evaluator: &Evaluator, job: &Job, state: &JobState) {
 
 /// Counts running threads, even if they panic.
 #[derive(Debug)]
-struct Working(watch::Sender<usize>);
+struct WorkerCount(watch::Sender<usize>);
 
-impl Working {
+impl WorkerCount {
     fn new(count: &watch::Sender<usize>) -> Self {
         count.send_modify(|count| *count += 1);
         Self(count.clone())
     }
 }
 
-impl Drop for Working {
+impl Drop for WorkerCount {
     fn drop(&mut self) {
         self.0.send_modify(|count| *count -= 1);
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::models::Model;
-use super::survey::Keyless;
+use super::preflight::Keyless;
 use crate::config::keyless::{self, PLACEHOLDER};
 use crate::model::{Backend, ProviderKind};
 

@@ -3,8 +3,8 @@
 
 use std::fmt::Write as _;
 
+use super::preflight::{RunnerPlan, Survey};
 use super::steps::{Action, Step, steps};
-use super::survey::{RunnerPlan, Survey};
 use super::vendor_half::vendor_half;
 use crate::console::prompt;
 use crate::engine::Observer;

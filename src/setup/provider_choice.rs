@@ -1,7 +1,7 @@
 //! Chooses the provider of a new runner repository, and whether a key is stored for it.
 
 use super::models::is_supported;
-use super::survey::Keyless;
+use super::preflight::Keyless;
 use crate::config::keyless::Vendor;
 use crate::model::{Exit, Failure, PROVIDERS, ProviderKind, printable};
 
@@ -26,14 +26,18 @@ pub fn choose_provider(
     Ok((provider, Some(Keyless::new(vendor, ids)?)))
 }
 
+/// The providers for which a key can be stored.
+pub fn known_providers() -> Vec<&'static str> {
+    PROVIDERS.iter().filter(|kind| is_supported(kind)).map(|kind| kind.name).collect()
+}
+
 fn unknown_provider(name: &str) -> Failure {
     if let Some(vendor) = Vendor::of_provider(name) {
         let message = format!("`init runner` stores no key of `{name}`");
         let hint = format!("`--keyless {}` needs none", vendor.name());
         return Failure::new(Exit::Usage, message).hint(hint);
     }
-    let known = PROVIDERS.iter().filter(|kind| is_supported(kind));
-    let known: Vec<&str> = known.map(|kind| kind.name).collect();
+    let known = known_providers();
     let failure = Failure::new(Exit::Usage, format!("unknown provider `{}`", printable(name)));
     failure.hint(format!("`--provider` takes one of {}", known.join(", ")))
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::files::{self, ENVIRONMENT, WORKFLOW_PATH};
 use super::local_target::LocalTarget;
 use super::models::example;
-use super::survey::{Keyless, RunnerPlan, Survey};
+use super::preflight::{Keyless, RunnerPlan, Survey};
 use crate::config::{Env, Policy, RunnerJob, TargetsFile};
 use crate::github::{ApiError, Client, SecretPlace};
 use crate::model::{Failure, Secret};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::files;
 use super::models::example;
-use super::survey::{RunnerPlan, Survey};
+use super::preflight::{RunnerPlan, Survey};
 use crate::config::keyless::{self, Job, PLACEHOLDER};
 use crate::github::Client;
 use crate::model::{Exit, Failure, printable};

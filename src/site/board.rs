@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use jiff::Timestamp;
 
 use super::names::segment;
-use super::standings::{Compared, Standing, standings};
+use super::standings::{ModelComparison, Standing, standings};
 use crate::leaderboard::{Leaderboard, entry_digest};
 use crate::model::{CaseDetails, CommitSha, Digest, Entry, EntryDetails, Ratio, printable};
 use crate::util::truncate::truncate;
@@ -19,7 +19,7 @@ pub struct Board {
     pub(super) file: Leaderboard,
     pub(super) title: String,
     /// Newest first.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<EntryRow>,
     pub(super) skills: Vec<SkillPart>,
     /// In ranking order.
     pub(super) models: Vec<ModelPart>,
@@ -29,7 +29,7 @@ pub struct Board {
     /// The library's repository on github.com, which lists signatures by the digests of entries.
     pub(super) repo: Option<String>,
     /// The pairs of models that can be compared, lower index first.
-    pub(super) compared: HashMap<[usize; 2], Compared>,
+    pub(super) compared: HashMap<[usize; 2], ModelComparison>,
     /// The rows of a skill and a model, newest first.
     of: HashMap<(usize, usize), Vec<usize>>,
     /// Skills and models that were not served.
@@ -38,7 +38,7 @@ pub struct Board {
 
 /// One entry.
 #[derive(Debug)]
-pub(super) struct Row {
+pub(super) struct EntryRow {
     pub(super) entry: Entry,
     pub(super) digest: Digest,
     pub(super) skill: usize,
@@ -83,7 +83,7 @@ pub(super) struct ModelPart {
 /// A cell of the matrix of skills and models.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Cell<'b> {
-    Entry(&'b Row),
+    Entry(&'b EntryRow),
     NotServed,
     NotEvaluated,
 }
@@ -111,12 +111,12 @@ impl Board {
             let unique: BTreeSet<_> = keys.collect();
             unique.into_iter().enumerate().map(|(place, key)| (key, place)).collect()
         };
-        let mut rows: Vec<Row> = file
+        let mut rows: Vec<EntryRow> = file
             .entries()
             .iter()
             .map(|entry| {
                 let digest = entry_digest(entry);
-                Row {
+                EntryRow {
                     skill: skill_names[entry.skill.as_str()],
                     model: model_keys[&key(&entry.model, entry.alias_target.as_ref())],
                     time: beside.times.get(entry.prompt_commit.as_str()).copied(),
@@ -131,8 +131,8 @@ impl Board {
             .collect();
         // Which of several entries of a commit is shown never depends on its score.
         rows.sort_by(|a, b| {
-            let age = |row: &Row| (row.time, version(&row.entry.skill_version));
-            let kind = |row: &Row| (row.entry.scorer_version, row.entry.replicates);
+            let age = |row: &EntryRow| (row.time, version(&row.entry.skill_version));
+            let kind = |row: &EntryRow| (row.entry.scorer_version, row.entry.replicates);
             age(b)
                 .cmp(&age(a))
                 .then_with(|| b.entry.prompt_commit.cmp(&a.entry.prompt_commit))
@@ -244,7 +244,7 @@ impl Board {
     }
 
     /// The entries of a skill and a model, newest first.
-    pub(super) fn entries(&self, skill: usize, model: usize) -> impl Iterator<Item = &Row> {
+    pub(super) fn entries(&self, skill: usize, model: usize) -> impl Iterator<Item = &EntryRow> {
         self.of.get(&(skill, model)).map_or(&[][..], Vec::as_slice).iter().map(|row| &self.rows[*row])
     }
 
@@ -264,7 +264,7 @@ impl Board {
     }
 
     /// The newest entry of a skill and a model.
-    pub(super) fn latest(&self, skill: usize, model: usize) -> Option<&Row> {
+    pub(super) fn latest(&self, skill: usize, model: usize) -> Option<&EntryRow> {
         self.entries(skill, model).next()
     }
 
@@ -277,9 +277,9 @@ impl Board {
     }
 
     /// The newest comparable entries of two models: same commit, cases and rules.
-    pub(super) fn comparable(&self, skill: usize, [a, b]: [usize; 2]) -> Option<[&Row; 2]> {
+    pub(super) fn comparable(&self, skill: usize, [a, b]: [usize; 2]) -> Option<[&EntryRow; 2]> {
         self.entries(skill, a).find_map(|first| {
-            let same = |second: &&Row| {
+            let same = |second: &&EntryRow| {
                 let (a, b) = (&first.entry, &second.entry);
                 a.prompt_commit == b.prompt_commit
                     && a.cases_sha256 == b.cases_sha256
@@ -290,7 +290,7 @@ impl Board {
     }
 }
 
-impl Row {
+impl EntryRow {
     pub(super) fn accuracy(&self) -> Option<Ratio> {
         self.entry.accuracy.score
     }

@@ -1,6 +1,6 @@
 //! The charts, ready for the template. Their values are also in its tables.
 
-use super::board::{Board, Row};
+use super::board::{Board, EntryRow};
 use super::views::{Share, counted};
 use crate::report::{ACROSS, DOWN, Px, Scale, Tick, number};
 
@@ -18,7 +18,7 @@ pub(super) struct Line<'r> {
 /// One entry, at the position of its commit.
 pub(super) struct Point<'r> {
     place: usize,
-    pub(super) row: &'r Row,
+    pub(super) row: &'r EntryRow,
     pub(super) share: Share,
     /// Whether it was scored by other rules, or another scorer, than the newest entry of the model.
     pub(super) is_earlier: bool,
@@ -32,7 +32,7 @@ pub(super) struct Point<'r> {
 /// A skill's accuracy over commits.
 pub(super) struct OverTime<'r> {
     /// The commits, oldest first: one row each.
-    pub(super) steps: Vec<&'r Row>,
+    pub(super) steps: Vec<&'r EntryRow>,
     pub(super) lines: Vec<Line<'r>>,
     pub(super) levels: Vec<Tick>,
     /// Labels of commits: the time, and the short name below.
@@ -43,8 +43,8 @@ pub(super) struct OverTime<'r> {
 
 impl<'r> OverTime<'r> {
     /// The chart for the entries of one skill, newest first.
-    pub(super) fn of(board: &'r Board, rows: &[&'r Row]) -> Self {
-        let mut steps: Vec<&Row> = Vec::new();
+    pub(super) fn of(board: &'r Board, rows: &[&'r EntryRow]) -> Self {
+        let mut steps: Vec<&EntryRow> = Vec::new();
         for row in rows {
             if steps.last().is_none_or(|last| last.entry.prompt_commit != row.entry.prompt_commit) {
                 steps.push(row);
@@ -54,7 +54,7 @@ impl<'r> OverTime<'r> {
         steps.truncate(MOST_STEPS);
         steps.reverse();
         // The newest entry of each model.
-        let mut models: Vec<&Row> = Vec::new();
+        let mut models: Vec<&EntryRow> = Vec::new();
         for row in rows {
             if models.iter().all(|known| known.model != row.model) {
                 models.push(row);
@@ -63,7 +63,7 @@ impl<'r> OverTime<'r> {
         models.sort_by_key(|row| (std::cmp::Reverse(row.accuracy()), row.model));
         let all = models.len();
         models.truncate(MOST_LINES);
-        let values: Vec<(&Row, Vec<_>)> = models
+        let values: Vec<(&EntryRow, Vec<_>)> = models
             .iter()
             .map(|newest| {
                 let entries = rows.iter().rev().filter(|row| row.model == newest.model);
@@ -85,7 +85,7 @@ impl<'r> OverTime<'r> {
         let apart = ((x.at(1.0).0 - x.at(0.0).0) / 10.0).min(3.0);
         let middle = number(values.len().saturating_sub(1)) / 2.0;
         let lines = values.into_iter().enumerate().map(|(line, (newest, points))| {
-            let point = |(place, row, share): (usize, &'r Row, Share)| Point {
+            let point = |(place, row, share): (usize, &'r EntryRow, Share)| Point {
                 place,
                 row,
                 share,
@@ -102,7 +102,7 @@ impl<'r> OverTime<'r> {
         let every = steps.len().div_ceil(8).max(1);
         let labeled =
             steps.iter().enumerate().filter(|(place, _)| (steps.len() - 1 - place).is_multiple_of(every));
-        let label = |(place, row): (usize, &&'r Row)| {
+        let label = |(place, row): (usize, &&'r EntryRow)| {
             let day = row.time.map(|time| time.strftime("%-d %b").to_string());
             let at = x.at(number(place));
             (

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use askama::Template as _;
 
-use super::board::{Board, Row};
+use super::board::{Board, EntryRow};
 use super::charts::OverTime;
 use super::sheets::{self, Sheet, Size};
 use super::standings::differences;
@@ -225,13 +225,13 @@ impl Board {
 
     fn skill(&self, skill: usize, root: &str) -> Vec<String> {
         let part = &self.skills[skill];
-        let rows: Vec<&Row> = part.rows.iter().map(|row| &self.rows[*row]).collect();
+        let rows: Vec<&EntryRow> = part.rows.iter().map(|row| &self.rows[*row]).collect();
         let commits: BTreeSet<_> = rows.iter().map(|row| &row.entry.prompt_commit).collect();
         let has_history = commits.len() > 1;
-        let mut latest: Vec<&Row> = rows.iter().filter(|row| row.is_latest).copied().collect();
+        let mut latest: Vec<&EntryRow> = rows.iter().filter(|row| row.is_latest).copied().collect();
         latest.sort_by(|a, b| b.accuracy().cmp(&a.accuracy()).then(a.model.cmp(&b.model)));
         let earlier = rows.iter().filter(|row| !row.is_latest).copied();
-        let listed: Vec<&Row> = latest.iter().copied().chain(earlier).collect();
+        let listed: Vec<&EntryRow> = latest.iter().copied().chain(earlier).collect();
         self.list(root, listed.len(), |scene, sheet| {
             let absent = (0..self.models.len())
                 .filter(|model| matches!(self.cell(skill, *model), super::board::Cell::NotServed));
@@ -250,7 +250,7 @@ impl Board {
     }
 
     /// The newest entries of a skill.
-    fn latest_of(&self, skill: usize) -> impl Iterator<Item = &Row> {
+    fn latest_of(&self, skill: usize) -> impl Iterator<Item = &EntryRow> {
         (0..self.models.len()).filter_map(move |model| self.latest(skill, model))
     }
 

@@ -19,7 +19,7 @@ mod write;
 pub use board::Board;
 pub use document::Root;
 pub use library::Library;
-pub use write::{Written, write};
+pub use write::{WrittenSite, write};
 
 /// The style of the pages, in addition to the studio's.
 pub const STYLE: &str = include_str!("style.css");

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::board::{Board, Row};
+use super::board::{Board, EntryRow};
 use crate::scoring::{Estimate, PairedCases, mean_of_shares};
 
 /// The rank of a model.
@@ -31,7 +31,7 @@ pub(super) struct CallSums {
 
 /// Two models, compared on their common cases.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Compared {
+pub(super) struct ModelComparison {
     /// The number of common skills.
     pub(super) skills: usize,
     /// The accuracy of the first minus that of the second.
@@ -41,7 +41,7 @@ pub(super) struct Compared {
     pub(super) is_significant: bool,
 }
 
-impl Compared {
+impl ModelComparison {
     /// The same for the reversed pair.
     pub(super) fn reversed(self) -> Self {
         let interval = self.interval.map(|[low, high]| [-high, -low]);
@@ -51,7 +51,7 @@ impl Compared {
 
 /// All models, best first, and the pairs that can be compared. A model ranks above another only if it is significantly better on
 /// their common cases; models without a significant difference share their ranks.
-pub(super) fn standings(board: &Board) -> (Vec<Standing>, HashMap<[usize; 2], Compared>) {
+pub(super) fn standings(board: &Board) -> (Vec<Standing>, HashMap<[usize; 2], ModelComparison>) {
     let count = board.models.len();
     let pairs: Vec<([usize; 2], PairedCases)> = (0..count)
         .flat_map(|a| (a + 1..count).map(move |b| [a, b]))
@@ -70,8 +70,10 @@ pub(super) fn standings(board: &Board) -> (Vec<Standing>, HashMap<[usize; 2], Co
             better[loser] += 1;
         }
         let skills = cases.skills.len();
-        compared
-            .insert([*a, *b], Compared { skills, difference, interval: cases.interval(), is_significant });
+        compared.insert(
+            [*a, *b],
+            ModelComparison { skills, difference, interval: cases.interval(), is_significant },
+        );
     }
     let mut standings: Vec<Standing> = (0..count).map(|model| standing(board, model)).collect();
     let ranked = standings.iter().filter(|standing| standing.mean.is_some()).count();
@@ -91,7 +93,8 @@ pub(super) fn standings(board: &Board) -> (Vec<Standing>, HashMap<[usize; 2], Co
 }
 
 fn standing(board: &Board, model: usize) -> Standing {
-    let latest: Vec<&Row> = (0..board.skills.len()).filter_map(|skill| board.latest(skill, model)).collect();
+    let latest: Vec<&EntryRow> =
+        (0..board.skills.len()).filter_map(|skill| board.latest(skill, model)).collect();
     let shares: Vec<Estimate> = latest.iter().filter_map(|row| row.estimate()).collect();
     let mut calls = CallSums::default();
     for row in &latest {
@@ -125,7 +128,7 @@ fn paired(board: &Board, pair: [usize; 2]) -> Option<PairedCases> {
 }
 
 /// The first minus the second, case by case. A case whose calls failed has an accuracy of 0, so it is included.
-pub(super) fn differences([first, second]: [&Row; 2]) -> Vec<f64> {
+pub(super) fn differences([first, second]: [&EntryRow; 2]) -> Vec<f64> {
     let of = &second.entry.per_case;
     first
         .entry

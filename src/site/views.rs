@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use askama::Template;
 
-use super::board::{Board, Cell, ModelPart, Row, SkillPart};
+use super::board::{Board, Cell, EntryRow, ModelPart, SkillPart};
 use super::charts::OverTime;
 use super::sheets::Sheet;
 use super::standings::Standing;
@@ -29,12 +29,12 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn accuracy(row: &Row) -> Option<Self> {
+    pub(super) fn accuracy(row: &EntryRow) -> Option<Self> {
         let of = &row.entry.accuracy;
         of.score.map(|value| Self { value, interval: of.interval })
     }
 
-    pub(super) fn reproducibility(row: &Row) -> Option<Self> {
+    pub(super) fn reproducibility(row: &EntryRow) -> Option<Self> {
         let of = &row.entry.reproducibility;
         of.score.map(|value| Self { value, interval: of.interval })
     }
@@ -169,7 +169,7 @@ pub(super) struct Scene<'p> {
 }
 
 impl<'p> Scene<'p> {
-    fn model(&self, row: &Row) -> &'p ModelPart {
+    fn model(&self, row: &EntryRow) -> &'p ModelPart {
         &self.board.models[row.model]
     }
 }
@@ -216,11 +216,11 @@ pub(super) struct Ranking<'p> {
 pub(super) struct SkillPage<'p> {
     pub(super) scene: Scene<'p>,
     pub(super) skill: &'p SkillPart,
-    pub(super) newest: Option<&'p Row>,
+    pub(super) newest: Option<&'p EntryRow>,
     /// Only on the first page.
     pub(super) over_time: Option<OverTime<'p>>,
     pub(super) absent: Vec<&'p ModelPart>,
-    pub(super) rows: Vec<&'p Row>,
+    pub(super) rows: Vec<&'p EntryRow>,
     pub(super) total: usize,
 }
 
@@ -274,7 +274,7 @@ pub(super) struct CasePage<'p> {
 
 /// A model's answers to a case.
 pub(super) struct CaseAnswers<'p> {
-    pub(super) row: &'p Row,
+    pub(super) row: &'p EntryRow,
     pub(super) figures: &'p CaseFigures,
     pub(super) details: Option<&'p CaseDetails>,
 }
@@ -349,7 +349,7 @@ pub(super) struct PairPage<'p> {
 pub(super) struct PairSkill<'p> {
     pub(super) skill: &'p SkillPart,
     /// The comparable entries, and the number of cases where the first is better, equal and worse.
-    pub(super) compared: Option<([&'p Row; 2], [usize; 3])>,
+    pub(super) compared: Option<([&'p EntryRow; 2], [usize; 3])>,
     pub(super) has: [bool; 2],
 }
 

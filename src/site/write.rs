@@ -27,7 +27,7 @@ struct Manifest {
 
 /// The result of writing.
 #[derive(Debug, Clone, Copy)]
-pub struct Written {
+pub struct WrittenSite {
     /// The number of pages.
     pub pages: usize,
     /// The number of files.
@@ -41,7 +41,7 @@ pub struct Written {
 }
 
 /// Writes the site into an empty directory, or over an earlier site.
-pub fn write(board: &Board, dir: &Path) -> anyhow::Result<Written> {
+pub fn write(board: &Board, dir: &Path) -> anyhow::Result<WrittenSite> {
     let earlier = earlier(dir)?;
     let mut files: BTreeMap<String, Vec<u8>> = BTreeMap::new();
     let mut add = |path: String, bytes: Vec<u8>| -> anyhow::Result<()> {
@@ -75,7 +75,7 @@ pub fn write(board: &Board, dir: &Path) -> anyhow::Result<Written> {
         put(dir, path, bytes)?;
     }
     let size = files.values().map(Vec::len).sum::<usize>() + bytes.len();
-    Ok(Written { pages, files: files.len() + 1, largest_page, bytes: size, deleted: gone.len() })
+    Ok(WrittenSite { pages, files: files.len() + 1, largest_page, bytes: size, deleted: gone.len() })
 }
 
 /// The files of the existing site in a directory.

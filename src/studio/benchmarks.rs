@@ -7,12 +7,12 @@ use http::StatusCode;
 use serde::Deserialize;
 
 use super::format::{counted, in_url, moment};
-use super::live::{self, Row, text};
+use super::live::{self, LiveRow, text};
 use super::page::{Frame, PageQuery, Pager, Screen, missing, redirect, respond};
 use super::session::Session;
-use super::syncs::{BenchmarkView, SyncStart, Unreadable};
+use super::syncs::{BenchmarkView, RegistryProblem, SyncStart};
 use super::{Desk, guard};
-use crate::sync::{Change, CommitInfo, Status, Step, SyncRecord};
+use crate::sync::{Change, CommitInfo, Status, SyncRecord, SyncStep};
 
 /// The screen.
 #[derive(Template)]
@@ -20,13 +20,13 @@ use crate::sync::{Change, CommitInfo, Status, Step, SyncRecord};
 struct Benchmarks<'p> {
     frame: Frame<'p>,
     session: &'p Session,
-    known: Result<Vec<BenchmarkView>, Unreadable>,
+    known: Result<Vec<BenchmarkView>, RegistryProblem>,
     /// The number of benchmarks, and how many of them come from git.
     total: usize,
     from_git: usize,
     /// The requested state, and the number of benchmarks in each.
-    filter: Option<Live>,
-    counts: Vec<(Live, usize)>,
+    filter: Option<CloneStatus>,
+    counts: Vec<(CloneStatus, usize)>,
     pager: Pager,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Filter {
 
 /// The live state of a benchmark: its commit compared with that of its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Live {
+enum CloneStatus {
     Synced,
     OutOfSync,
     LocalChanges,
@@ -47,7 +47,7 @@ enum Live {
     Local,
 }
 
-impl Live {
+impl CloneStatus {
     const ALL: [Self; 5] = [Self::Synced, Self::OutOfSync, Self::LocalChanges, Self::Unknown, Self::Local];
 
     fn of(known: &BenchmarkView) -> Self {
@@ -98,11 +98,11 @@ pub(super) async fn show(
     let mut known = desk.studio.syncs.known().await;
     let all = known.as_deref().unwrap_or_default();
     let (total, from_git) = (all.len(), from_git(all));
-    let count = |live: Live| (live, all.iter().filter(|known| Live::of(known) == live).count());
-    let counts = Live::ALL.into_iter().map(count).filter(|(_, count)| *count > 0).collect();
-    let filter = Live::ALL.into_iter().find(|live| live.key() == filter.state);
+    let count = |live: CloneStatus| (live, all.iter().filter(|known| CloneStatus::of(known) == live).count());
+    let counts = CloneStatus::ALL.into_iter().map(count).filter(|(_, count)| *count > 0).collect();
+    let filter = CloneStatus::ALL.into_iter().find(|live| live.key() == filter.state);
     if let (Ok(known), Some(live)) = (&mut known, filter) {
-        known.retain(|known| Live::of(known) == live);
+        known.retain(|known| CloneStatus::of(known) == live);
     }
     let count = known.as_ref().map_or(0, Vec::len);
     let mut pager = Pager::new("Pages of benchmarks", Screen::Benchmarks, count, &wanted);
@@ -125,7 +125,7 @@ pub(super) async fn sync(
     Path(id): Path<String>,
     request: Request,
 ) -> Response {
-    if let Err(refused) = guard::check::<guard::Press>(&desk, &session, request).await {
+    if let Err(refused) = guard::check::<guard::EmptyForm>(&desk, &session, request).await {
         return refused;
     }
     match desk.studio.syncs.press(&id).await {
@@ -146,7 +146,7 @@ pub(super) async fn sync(
 
 /// The button that syncs all.
 pub(super) async fn sync_all(State(desk): State<Desk>, session: Session, request: Request) -> Response {
-    if let Err(refused) = guard::check::<guard::Press>(&desk, &session, request).await {
+    if let Err(refused) = guard::check::<guard::EmptyForm>(&desk, &session, request).await {
         return refused;
     }
     desk.studio.syncs.press_all().await;
@@ -158,19 +158,19 @@ fn from_git(known: &[BenchmarkView]) -> usize {
     known.iter().filter(|known| known.benchmark.source.is_some()).count()
 }
 
-fn row(known: &BenchmarkView) -> Row {
+fn row(known: &BenchmarkView) -> LiveRow {
     let BenchmarkView { benchmark, status, step, history } = known;
     let status = status.as_ref();
-    let live = Live::of(known);
+    let live = CloneStatus::of(known);
     let last = history.last();
     let failure = last.and_then(|last| last.failure.as_ref()).filter(|_| step.is_none());
-    let is_solved = live == Live::Synced;
+    let is_solved = live == CloneStatus::Synced;
     let open = failure.filter(|_| !is_solved);
     let problem = status.and_then(|status| status.problem.as_ref());
     let (word, look) = match (step, status) {
         (Some(_), _) => ("Syncing", "busy"),
         // Only the local state is known so far: the remote is being queried.
-        (None, None) if live == Live::Unknown => ("Checking", "plain"),
+        (None, None) if live == CloneStatus::Unknown => ("Checking", "plain"),
         (None, Some(status)) if status.state == "unknown" && problem.is_none() => ("Checking", "plain"),
         _ => live.shown(),
     };
@@ -192,7 +192,7 @@ fn row(known: &BenchmarkView) -> Row {
     }
     let when = |is_shown: bool, words: &str| if is_shown { words.to_owned() } else { String::new() };
     let done = last.filter(|last| step.is_none() && last.failure.is_none());
-    Row {
+    LiveRow {
         id: benchmark.id.clone(),
         name: benchmark.name.clone(),
         word: word.to_owned(),
@@ -233,7 +233,7 @@ fn row(known: &BenchmarkView) -> Row {
         ],
         times: vec![(
             "synced",
-            Row::at(last.map(|last| last.at).or(status.and_then(|status| status.last_sync))),
+            LiveRow::at(last.map(|last| last.at).or(status.and_then(|status| status.last_sync))),
         )],
         href: None,
         shape: String::new(),
@@ -307,16 +307,18 @@ fn counted_commits(count: u64) -> String {
     counted(places(count), "commit", "commits")
 }
 
-fn told(step: Step) -> (String, Option<u64>) {
+fn told(step: SyncStep) -> (String, Option<u64>) {
     match step {
-        Step::Waiting => ("Waiting".to_owned(), None),
-        Step::Asking => ("Querying the remote".to_owned(), None),
-        Step::Fetching { percent, bytes } if bytes > 0 => {
+        SyncStep::Waiting => ("Waiting".to_owned(), None),
+        SyncStep::Asking => ("Querying the remote".to_owned(), None),
+        SyncStep::Fetching { percent, bytes } if bytes > 0 => {
             (format!("Receiving, {percent} % ({})", size(bytes)), Some(u64::from(percent)))
         }
-        Step::Fetching { percent, .. } => (format!("Receiving, {percent} %"), Some(u64::from(percent))),
-        Step::CheckingOut { percent } => (format!("Writing files, {percent} %"), Some(u64::from(percent))),
-        Step::Done => ("Checking the result".to_owned(), Some(100)),
+        SyncStep::Fetching { percent, .. } => (format!("Receiving, {percent} %"), Some(u64::from(percent))),
+        SyncStep::CheckingOut { percent } => {
+            (format!("Writing files, {percent} %"), Some(u64::from(percent)))
+        }
+        SyncStep::Done => ("Checking the result".to_owned(), Some(100)),
     }
 }
 

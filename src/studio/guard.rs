@@ -24,7 +24,7 @@ const READ_ONLY: &str = "this session is read-only: sign in with a token that is
 
 /// A form with its session.
 #[derive(Debug, Deserialize)]
-struct Signed<T> {
+struct SessionForm<T> {
     #[serde(default)]
     csrf: String,
     #[serde(flatten)]
@@ -33,7 +33,7 @@ struct Signed<T> {
 
 /// The fields of a form with only a button: none.
 #[derive(Debug, Deserialize)]
-pub(super) struct Press {}
+pub(super) struct EmptyForm {}
 
 /// The fields of a form from a page of this session.
 pub(super) async fn check<T: DeserializeOwned>(
@@ -41,7 +41,7 @@ pub(super) async fn check<T: DeserializeOwned>(
     session: &Session,
     request: Request,
 ) -> Result<T, Response> {
-    let Signed { csrf, fields } = form(desk, request).await?;
+    let SessionForm { csrf, fields } = form(desk, request).await?;
     if csrf.as_bytes().ct_eq(session.csrf.as_bytes()).into() {
         return Ok(fields);
     }

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::format::{counted, in_url, length};
-use super::live::{self, Row, text};
+use super::live::{self, LiveRow, text};
 use super::page::{Frame, PageQuery, Pager, Screen, missing, problem, redirect, respond};
 use super::session::Session;
 use super::{Desk, guard};
 use crate::model::SkillName;
 use crate::serve::Refusal;
-use crate::serve::jobs::{Job, JobId, JobProgress, JobState};
+use crate::serve::jobs::{JobId, JobProgress, JobState, ServiceJob};
 use crate::skills::evaluate::{Progress, RunProgress};
 use crate::util::truncate::truncate;
 
@@ -39,11 +39,11 @@ struct Jobs<'p> {
     /// Why the request was refused.
     problem: Option<String>,
     /// The running job.
-    running: Option<Row>,
+    running: Option<LiveRow>,
     total: usize,
-    rows: Vec<Row>,
+    rows: Vec<LiveRow>,
     /// The template for new rows in the script.
-    blank: Row,
+    blank: LiveRow,
     pager: Pager,
 }
 
@@ -90,7 +90,7 @@ fn show_list(
         running: running.map(|job| row(desk, &job)),
         total,
         rows,
-        blank: Row { look: "plain", ..Row::default() },
+        blank: LiveRow { look: "plain", ..LiveRow::default() },
         pager,
     };
     respond(status, &page)
@@ -130,7 +130,7 @@ pub(super) async fn cancel(
     Path(id): Path<String>,
     request: Request,
 ) -> Response {
-    if let Err(refused) = guard::check::<guard::Press>(&desk, &session, request).await {
+    if let Err(refused) = guard::check::<guard::EmptyForm>(&desk, &session, request).await {
         return refused;
     }
     match desk.app.cancel(&id) {
@@ -149,12 +149,12 @@ fn address(id: &JobId) -> String {
 /// One job.
 #[derive(Template)]
 #[template(path = "job.html")]
-struct OneJob<'p> {
+struct JobPage<'p> {
     frame: Frame<'p>,
     session: &'p Session,
     takes_orders: bool,
-    row: Row,
-    job: &'p Job,
+    row: LiveRow,
+    job: &'p ServiceJob,
     counts: Option<RunProgress>,
 }
 
@@ -166,7 +166,7 @@ pub(super) async fn show(State(desk): State<Desk>, session: Session, Path(id): P
     };
     let title = format!("{}: job {}", job.order.skill, job.job_id);
     let frame = Frame::new(&session, Screen::Jobs, title);
-    let page = OneJob {
+    let page = JobPage {
         frame,
         session: &session,
         takes_orders: desk.app.evaluator.is_some(),
@@ -192,7 +192,7 @@ pub(super) async fn live_one(
     live::answer(&session, || found.iter().map(|job| row(&desk, job)).collect())
 }
 
-fn rows(desk: &Desk, places: Range<usize>) -> Vec<Row> {
+fn rows(desk: &Desk, places: Range<usize>) -> Vec<LiveRow> {
     desk.app.jobs.page(places.start, places.len()).0.iter().map(|job| row(desk, job)).collect()
 }
 
@@ -241,7 +241,7 @@ fn pretty(summary: &Value) -> String {
     truncate(&serde_json::to_string_pretty(summary).unwrap_or_default(), LONGEST_SUMMARY)
 }
 
-fn row(desk: &Desk, job: &Job) -> Row {
+fn row(desk: &Desk, job: &ServiceJob) -> LiveRow {
     let reason = match &job.state {
         JobState::Queued | JobState::Completed { .. } | JobState::Running { .. } => String::new(),
         JobState::Failed { reason } => reason.clone(),
@@ -305,7 +305,7 @@ fn row(desk: &Desk, job: &Job) -> Row {
             texts.extend(cells_of(format!("c{number}"), cells));
         }
     }
-    Row {
+    LiveRow {
         id: job.job_id.as_str().to_owned(),
         name: job.order.skill.to_string(),
         word: word.to_owned(),
@@ -315,7 +315,10 @@ fn row(desk: &Desk, job: &Job) -> Row {
             .filter(|progress| progress.total > 0)
             .map(|Progress { done, total }| done * 100 / total),
         texts,
-        times: vec![("started", Row::at(Some(job.started_at))), ("finished", Row::at(job.finished_at))],
+        times: vec![
+            ("started", LiveRow::at(Some(job.started_at))),
+            ("finished", LiveRow::at(job.finished_at)),
+        ],
         href: Some(address(&job.job_id)),
         shape,
     }
@@ -323,7 +326,7 @@ fn row(desk: &Desk, job: &Job) -> Row {
 
 /// The names and texts of the cells of a line.
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "templates pass references")]
-fn cells<'r>(row: &'r Row, table: &str, line: &usize, count: usize) -> Vec<(String, &'r str)> {
+fn cells<'r>(row: &'r LiveRow, table: &str, line: &usize, count: usize) -> Vec<(String, &'r str)> {
     let named = (0..count).map(|place| format!("{table}{line}-{place}"));
     named.map(|name| (name.clone(), row.text(&name))).collect()
 }

@@ -14,7 +14,7 @@ use super::session::Session;
 
 /// The current state of a row. The script finds its element by the id, and each text by its name.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Row {
+pub(super) struct LiveRow {
     pub(super) id: String,
     /// Its name in announcements of changes.
     pub(super) name: String,
@@ -43,7 +43,7 @@ pub(super) fn text(
     (name.into(), text.into())
 }
 
-impl Row {
+impl LiveRow {
     /// A time, for display and machine-readable.
     pub(super) fn at(at: Option<Timestamp>) -> Option<(String, String)> {
         at.map(|at| (moment(&at), iso(&at)))
@@ -59,7 +59,7 @@ impl Row {
 }
 
 /// The response to the script: the rows, or that the session has ended.
-pub(super) fn answer(session: &Result<Session, Response>, rows: impl FnOnce() -> Vec<Row>) -> Response {
+pub(super) fn answer(session: &Result<Session, Response>, rows: impl FnOnce() -> Vec<LiveRow>) -> Response {
     if session.is_err() {
         return (StatusCode::UNAUTHORIZED, Json(json!({"error": "signed out"}))).into_response();
     }

@@ -23,7 +23,7 @@ pub(super) struct LoginQuery {
 }
 
 #[derive(Deserialize)]
-struct Shown {
+struct LoginPage {
     #[serde(default)]
     token: String,
     #[serde(default)]
@@ -37,7 +37,7 @@ pub(super) async fn form(session: Result<Session, Response>, Query(wanted): Quer
 
 /// Turns the token in a form into a session. A wrong one is delayed like one in a header.
 pub(super) async fn sign_in(State(desk): State<Desk>, Peer(peer): Peer, request: Request) -> Response {
-    let shown: Shown = match guard::form(&desk, request).await {
+    let shown: LoginPage = match guard::form(&desk, request).await {
         Ok(shown) => shown,
         Err(refused) => return refused,
     };
@@ -61,7 +61,7 @@ pub(super) async fn sign_in(State(desk): State<Desk>, Peer(peer): Peer, request:
 
 /// Ends the session.
 pub(super) async fn sign_out(State(desk): State<Desk>, session: Session, request: Request) -> Response {
-    if let Err(refused) = guard::check::<guard::Press>(&desk, &session, request).await {
+    if let Err(refused) = guard::check::<guard::EmptyForm>(&desk, &session, request).await {
         return refused;
     }
     desk.studio.sessions.end(&session, Timestamp::now());

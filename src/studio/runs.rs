@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use super::Desk;
 use super::format::{counted, in_url};
 use super::page::{Frame, PageQuery, Pager, Screen, document, missing, redirect, respond, respond_framing};
-use super::runs_index::{Found, Run, RunSummary, RunTarget};
+use super::runs_index::{Run, RunListing, RunSummary, RunTarget};
 use super::session::Session;
 use super::trend::Trend;
 use crate::model::{Failure, Verdict};
@@ -67,11 +67,11 @@ struct RunPage<'p> {
     name: String,
     /// The run before it of the same suite.
     before: Option<&'p Run>,
-    compared: Option<Compared<'p>>,
+    compared: Option<RunComparison<'p>>,
 }
 
 /// A run against another one.
-struct Compared<'p> {
+struct RunComparison<'p> {
     baseline: &'p Run,
     /// Each target: its name, both pass counts, and the difference.
     targets: Vec<(String, [String; 2], String)>,
@@ -104,7 +104,7 @@ pub(super) async fn list(
     show_list(&desk, &session, &found, (StatusCode::OK, None), &filter, &wanted)
 }
 
-async fn found(desk: &Desk) -> Found {
+async fn found(desk: &Desk) -> RunListing {
     let studio = Arc::clone(&desk.studio);
     tokio::task::spawn_blocking(move || studio.shelf.list()).await.unwrap_or_default()
 }
@@ -112,7 +112,7 @@ async fn found(desk: &Desk) -> Found {
 fn show_list(
     desk: &Desk,
     session: &Session,
-    found: &Found,
+    found: &RunListing,
     (status, problem): (StatusCode, Option<String>),
     filter: &RunsQuery,
     wanted: &PageQuery,
@@ -238,7 +238,7 @@ pub(super) async fn show(
                 run,
                 name,
                 before: earlier.next(),
-                compared: other.map(|baseline| Compared::of(baseline, run)),
+                compared: other.map(|baseline| RunComparison::of(baseline, run)),
             };
             respond_framing(StatusCode::OK, &page)
         }
@@ -251,7 +251,7 @@ pub(super) async fn show(
     }
 }
 
-impl<'p> Compared<'p> {
+impl<'p> RunComparison<'p> {
     fn of(baseline: &'p Run, run: &Run) -> Self {
         let mut names: BTreeMap<&str, [Option<&RunTarget>; 2]> = BTreeMap::new();
         for (place, run) in [baseline, run].into_iter().enumerate() {

@@ -73,7 +73,7 @@ enum Folder {
 
 /// The runs found, and the unreadable places.
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct RunListing {
     pub(super) runs: Vec<Run>,
     pub(super) problems: Vec<String>,
 }
@@ -104,8 +104,8 @@ impl RunsIndex {
     }
 
     /// All runs, the newest first. Blocks.
-    pub(super) fn list(&self) -> Found {
-        let mut found = Found::default();
+    pub(super) fn list(&self) -> RunListing {
+        let mut found = RunListing::default();
         for (number, place) in self.places.iter().enumerate() {
             let listed = match place {
                 RunLocation::Directory(dir) => self.on_disk(number, dir),

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::config::Env;
-use crate::sync::{Benchmark, Options, Registry, Status, Step, SyncRecord, status, sync_one};
+use crate::sync::{Benchmark, Options, Registry, Status, SyncRecord, SyncStep, status, sync_one};
 use crate::util::clock;
 
 /// How long a known state stays fresh.
@@ -35,9 +35,9 @@ pub(super) struct Syncs {
 #[derive(Debug, Default)]
 struct SyncsState {
     /// The benchmarks in the registry; `None` before the first look.
-    found: Option<Result<Vec<Benchmark>, Unreadable>>,
+    found: Option<Result<Vec<Benchmark>, RegistryProblem>>,
     statuses: BTreeMap<String, Status>,
-    running: BTreeMap<String, Step>,
+    running: BTreeMap<String, SyncStep>,
     /// The result of the last sync from this page, for a registry whose directory cannot be written.
     done: BTreeMap<String, SyncRecord>,
     looked: Option<Instant>,
@@ -58,7 +58,7 @@ impl SyncsState {
 
 /// Why the registry cannot be read.
 #[derive(Debug, Clone)]
-pub(super) struct Unreadable {
+pub(super) struct RegistryProblem {
     pub(super) reason: String,
     pub(super) hint: Option<String>,
 }
@@ -68,7 +68,7 @@ pub(super) struct Unreadable {
 pub(super) struct BenchmarkView {
     pub(super) benchmark: Benchmark,
     pub(super) status: Option<Status>,
-    pub(super) step: Option<Step>,
+    pub(super) step: Option<SyncStep>,
     /// The results of the last syncs, the newest last.
     pub(super) history: Vec<SyncRecord>,
 }
@@ -96,7 +96,7 @@ impl Syncs {
     }
 
     /// The known state, in registry order.
-    pub(super) async fn known(self: &Arc<Self>) -> Result<Vec<BenchmarkView>, Unreadable> {
+    pub(super) async fn known(self: &Arc<Self>) -> Result<Vec<BenchmarkView>, RegistryProblem> {
         if self.lock().found.is_none() {
             self.read_registry().await;
         }
@@ -150,7 +150,7 @@ impl Syncs {
             if seen.running.contains_key(&benchmark.id) {
                 return SyncStart::Running;
             }
-            seen.running.insert(benchmark.id.clone(), Step::Waiting);
+            seen.running.insert(benchmark.id.clone(), SyncStep::Waiting);
         }
         tracing::info!(benchmark = benchmark.id, "sync started");
         tokio::spawn(Arc::clone(self).run(benchmark));
@@ -164,7 +164,7 @@ impl Syncs {
         let Ok(_place) = self.places.acquire().await else { return };
         let this = Arc::clone(&self);
         let work = move || {
-            let tell = |step: Step| {
+            let tell = |step: SyncStep| {
                 if let Some(now) = this.lock().running.get_mut(&benchmark.id) {
                     *now = step;
                 }
@@ -190,11 +190,11 @@ impl Syncs {
         let read = move || Registry::find(this.registry.as_deref(), &this.options.env);
         let found = match tokio::task::spawn_blocking(read).await {
             Ok(Ok((registry, _))) => Ok(registry.benchmarks),
-            Ok(Err(failure)) => Err(Unreadable {
+            Ok(Err(failure)) => Err(RegistryProblem {
                 reason: failure.to_string(),
                 hint: failure.hint_text().map(ToOwned::to_owned),
             }),
-            Err(error) => Err(Unreadable { reason: error.to_string(), hint: None }),
+            Err(error) => Err(RegistryProblem { reason: error.to_string(), hint: None }),
         };
         self.lock().found = Some(found);
     }

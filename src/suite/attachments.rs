@@ -34,7 +34,7 @@ const DOCUMENTS: [(&str, &str); 11] = [
 
 /// How a suite refers to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Kind {
+pub(super) enum ReferenceKind {
     File,
     Image,
 }
@@ -43,7 +43,7 @@ pub(super) enum Kind {
 #[derive(Default)]
 pub(super) struct Attachments {
     /// By kind and spelling; a missing file is stored, too, so that it is reported once.
-    known: HashMap<(Kind, String), Option<Attachment>>,
+    known: HashMap<(ReferenceKind, String), Option<Attachment>>,
     paths: BTreeMap<Digest, PathBuf>,
 }
 
@@ -60,7 +60,12 @@ impl Attachments {
 }
 
 /// The file that `at` refers to; problems are recorded there.
-pub(super) fn find(spelling: &str, kind: Kind, at: &Span, loader: &mut Loader) -> Option<Attachment> {
+pub(super) fn find(
+    spelling: &str,
+    kind: ReferenceKind,
+    at: &Span,
+    loader: &mut Loader,
+) -> Option<Attachment> {
     let key = (kind, spelling.to_owned());
     if let Some(known) = loader.attachments.known.get(&key) {
         return known.clone();
@@ -70,7 +75,7 @@ pub(super) fn find(spelling: &str, kind: Kind, at: &Span, loader: &mut Loader) -
     found
 }
 
-fn look_up(spelling: &str, kind: Kind, at: &Span, loader: &mut Loader) -> Option<Attachment> {
+fn look_up(spelling: &str, kind: ReferenceKind, at: &Span, loader: &mut Loader) -> Option<Attachment> {
     let name = spelling.trim_start_matches(['/', '\\']);
     if name.is_empty() {
         loader.problems.error(at, format!("`{spelling}` is not the path of a file"));
@@ -98,7 +103,7 @@ fn look_up(spelling: &str, kind: Kind, at: &Span, loader: &mut Loader) -> Option
         }
     };
     let media_type = media_type(&path, &bytes);
-    if kind == Kind::Image && !IMAGES.iter().any(|(_, image)| *image == media_type) {
+    if kind == ReferenceKind::Image && !IMAGES.iter().any(|(_, image)| *image == media_type) {
         let endings: Vec<_> = IMAGES.iter().map(|(ending, _)| format!("`.{ending}`")).collect();
         let hint = format!("an image ends in one of {}; attach others as `file`", endings.join(", "));
         loader.problems.error_with_hint(at, format!("`{name}` is not an image by its name"), hint);

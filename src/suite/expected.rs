@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use super::attachments::{self, Kind};
+use super::attachments::{self, ReferenceKind};
 use super::loader::Loader;
 use super::vars;
 use crate::config::{Node, NodeValue};
@@ -82,20 +82,25 @@ fn parts(items: &[Node], loader: &mut Loader) -> Value {
 
 fn file(item: &Node, path: &str, loader: &mut Loader) -> Option<Value> {
     let at = value(item, "value").map_or(&item.span, |value| &value.span);
-    let (name, bytes) = bytes(path, Kind::File, at, loader)?;
+    let (name, bytes) = bytes(path, ReferenceKind::File, at, loader)?;
     let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
     Some(json!({"type": "file", "path": name, "text": text}))
 }
 
 fn image(item: &Node, path: &str, loader: &mut Loader) -> Option<Value> {
     let at = value(item, "value").map_or(&item.span, |value| &value.span);
-    let media_type = attachments::find(path, Kind::Image, at, loader)?.media_type;
-    let (_, bytes) = bytes(path, Kind::Image, at, loader)?;
+    let media_type = attachments::find(path, ReferenceKind::Image, at, loader)?.media_type;
+    let (_, bytes) = bytes(path, ReferenceKind::Image, at, loader)?;
     let source = format!("data:{media_type};base64,{}", STANDARD.encode(bytes));
     Some(json!({"type": "image", "media_type": media_type, "source": source}))
 }
 
-fn bytes(path: &str, kind: Kind, at: &crate::config::Span, loader: &mut Loader) -> Option<(String, Vec<u8>)> {
+fn bytes(
+    path: &str,
+    kind: ReferenceKind,
+    at: &crate::config::Span,
+    loader: &mut Loader,
+) -> Option<(String, Vec<u8>)> {
     let file = attachments::find(path, kind, at, loader)?;
     let bytes = regular_file::read(loader.attachments.path(&file)?, regular_file::CONTENT).ok()?;
     Some((file.name, bytes))

@@ -1,6 +1,6 @@
 //! The messages of a test: `input` and `input_files`, of the suite and of the test.
 
-use super::attachments::{self, Kind};
+use super::attachments::{self, ReferenceKind};
 use super::loader::{Loader, key_span};
 use super::vars;
 use crate::config::{Fields, Node, NodeValue, Span};
@@ -183,7 +183,7 @@ fn with_files(files: &Node, input: &Node, loader: &mut Loader) -> Option<Vec<Dra
             loader.problems.error(&name.span, message);
             continue;
         };
-        parts.push(attachments::find(path, Kind::File, &name.span, loader).map(Part::File));
+        parts.push(attachments::find(path, ReferenceKind::File, &name.span, loader).map(Part::File));
     }
     parts.push(Some(Part::Text(text.to_owned())));
     let draft = Draft::of_user(parts.into_iter().collect::<Option<_>>()?, input);
@@ -278,8 +278,12 @@ fn part(node: &Node, loader: &mut Loader) -> Option<Part> {
                 None
             }
             ("text", Some(text)) => Some(Part::Text(text.to_owned())),
-            ("file", Some(path)) => attachments::find(path, Kind::File, &value.span, loader).map(Part::File),
-            (_, Some(path)) => attachments::find(path, Kind::Image, &value.span, loader).map(Part::Image),
+            ("file", Some(path)) => {
+                attachments::find(path, ReferenceKind::File, &value.span, loader).map(Part::File)
+            }
+            (_, Some(path)) => {
+                attachments::find(path, ReferenceKind::Image, &value.span, loader).map(Part::Image)
+            }
         },
         (kind, _) => {
             let message = match kind {

@@ -16,7 +16,7 @@ const ENTERPRISE_TOKENS: [&str; 2] = ["GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_
 
 /// What kind of address it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum AddressKind {
     Web,
     Ssh,
     Local,
@@ -28,7 +28,7 @@ pub(super) fn check(url: &str) -> Result<(), (String, String)> {
     let legal = "write `https://host/owner/name`, `ssh://git@host/owner/name`, `git@host:owner/name` or, with `--allow-local`, a path";
     let kind =
         kind(url).ok_or_else(|| (format!("`url`: `{shown}` is not an allowed address"), legal.to_owned()))?;
-    if kind == Kind::Web {
+    if kind == AddressKind::Web {
         let has_host = !url.contains(":///");
         let parsed = Url::parse(url).ok().filter(|url| has_host && url.has_host());
         let parsed =
@@ -42,7 +42,7 @@ pub(super) fn check(url: &str) -> Result<(), (String, String)> {
             return Err((format!("`url`: `{shown}` contains a `?` or a `#`"), legal.to_owned()));
         }
     }
-    if kind == Kind::Ssh {
+    if kind == AddressKind::Ssh {
         let after = url.strip_prefix("ssh://").unwrap_or(url);
         let authority = after.split(['/']).next().unwrap_or_default();
         let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -56,7 +56,7 @@ pub(super) fn check(url: &str) -> Result<(), (String, String)> {
 
 /// Whether it is a directory on this machine.
 pub(super) fn is_local(url: &str) -> bool {
-    kind(url) == Some(Kind::Local)
+    kind(url) == Some(AddressKind::Local)
 }
 
 /// The address in comparable form: GitHub accepts a name with and without `.git`.
@@ -100,15 +100,15 @@ fn token(url: &str, env: &ProcessEnv) -> Option<(String, Secret)> {
     is_token.then(|| (format!("{origin}/"), Secret::new(token)))
 }
 
-fn kind(url: &str) -> Option<Kind> {
+fn kind(url: &str) -> Option<AddressKind> {
     if url.chars().any(|c| c.is_control() || c.is_whitespace()) && !url.starts_with('/') {
         return None;
     }
     if let Some((scheme, _)) = url.split_once("://") {
         return match scheme {
-            "https" | "http" => Some(Kind::Web),
-            "ssh" => Some(Kind::Ssh),
-            "file" => Some(Kind::Local),
+            "https" | "http" => Some(AddressKind::Web),
+            "ssh" => Some(AddressKind::Ssh),
+            "file" => Some(AddressKind::Local),
             _ => None,
         };
     }
@@ -117,10 +117,10 @@ fn kind(url: &str) -> Option<Kind> {
         return None;
     }
     if PathBuf::from(url).is_absolute() {
-        return Some(Kind::Local);
+        return Some(AddressKind::Local);
     }
     let colon = url.find(':')?;
-    (!url[..colon].contains('/')).then_some(Kind::Ssh)
+    (!url[..colon].contains('/')).then_some(AddressKind::Ssh)
 }
 
 /// The address without the part before the `@`.

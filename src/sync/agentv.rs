@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::entry;
-use super::registry::{Benchmark, Reader, Source, document};
+use super::registry::{Benchmark, GitSource, RegistryReader, document};
 use crate::config::{Document, Node, Span};
 use crate::model::Failure;
 
@@ -11,7 +11,7 @@ use crate::model::Failure;
 pub(super) fn projects(
     file: &Document,
     path: &Path,
-    reader: &mut Reader<'_>,
+    reader: &mut RegistryReader<'_>,
 ) -> Result<Vec<(Benchmark, Span)>, Failure> {
     let Some(mut fields) = file.root.fields("registry", &mut reader.problems) else { return Ok(Vec::new()) };
     let Some(node) = fields.get("projects") else { return Ok(Vec::new()) };
@@ -26,7 +26,7 @@ pub(super) fn projects(
     Ok(read_all(node, path, reader))
 }
 
-fn read_all(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Vec<(Benchmark, Span)> {
+fn read_all(node: &Node, path: &Path, reader: &mut RegistryReader<'_>) -> Vec<(Benchmark, Span)> {
     let Some(items) = node.items() else {
         reader.problems.error(&node.span, format!("`projects`: expected a list, found {}", node.kind()));
         return Vec::new();
@@ -35,7 +35,7 @@ fn read_all(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Vec<(Benchmark
 }
 
 /// A project: AgentV 4 uses `repo_url` and `ref`, AgentV 5 `repo` and `branch`.
-fn read(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> {
+fn read(node: &Node, path: &Path, reader: &mut RegistryReader<'_>) -> Option<Benchmark> {
     let mut fields = node.fields("project", &mut reader.problems)?;
     let mut text = |key: &str| fields.get(key).filter(|node| node.as_str().is_some());
     let (Some(id), Some(dir)) = (text("id"), text("path")) else {
@@ -56,7 +56,7 @@ fn read(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> 
                 Some(node) => Some(entry::reference(node, reader)?),
                 None => None,
             };
-            Some(Source { url: entry::url(node.as_str()?, node, reader)?, reference })
+            Some(GitSource { url: entry::url(node.as_str()?, node, reader)?, reference })
         }
         None => None,
     };
@@ -73,7 +73,7 @@ fn read(node: &Node, path: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> 
 }
 
 /// The directory of a project. AgentV uses the text as it is, so a relative path starts at AgentV's working directory.
-fn directory(text: &str, at: &Node, registry: &Path, reader: &mut Reader<'_>) -> Option<PathBuf> {
+fn directory(text: &str, at: &Node, registry: &Path, reader: &mut RegistryReader<'_>) -> Option<PathBuf> {
     let here = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
     let path = entry::path(text, at, &here, registry, reader)?;
     let hint = Some(format!("write `{}`, if that is the directory", path.display()));

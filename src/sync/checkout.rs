@@ -7,11 +7,11 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use super::clone_state::{CloneState, named};
-use super::failure::{Failure, Kind};
+use super::failure::{Failure, FailureKind};
 use super::modules::{Modules, UntrackedFiles};
-use super::record::Record;
+use super::record::CloneRecord;
 use super::registry::Benchmark;
-use super::step::Step;
+use super::step::SyncStep;
 use super::update::Options;
 use super::upstream::Upstream;
 use super::{config, save};
@@ -34,7 +34,7 @@ pub(super) struct CheckoutOptions<'f> {
     pub(super) upstream: &'f Upstream,
     pub(super) reach: &'f Transport,
     pub(super) options: &'f Options,
-    pub(super) progress: &'f dyn Fn(Step),
+    pub(super) progress: &'f dyn Fn(SyncStep),
 }
 
 /// The result of a checkout.
@@ -51,7 +51,7 @@ pub(super) struct CheckedOut {
 /// The remote changed between two requests.
 #[derive(Debug, thiserror::Error)]
 #[error("the remote keeps changing")]
-pub(super) struct Moved;
+pub(super) struct RemoteMoved;
 
 impl CheckoutOptions<'_> {
     /// Fills `tree`, which is empty or a replica of the clone `from`, with the remote's state.
@@ -61,7 +61,7 @@ impl CheckoutOptions<'_> {
         let with_lfs = self.options.lfs || from.is_some_and(|view| view.has_lfs);
         let place = place(&git_dir, tree, from, with_lfs);
         if self.options.lfs && !has_lfs()? {
-            let failure = Failure::new(Kind::Missing, "`--lfs` needs git-lfs, which is not installed");
+            let failure = Failure::new(FailureKind::Missing, "`--lfs` needs git-lfs, which is not installed");
             return Err(failure
                 .fix("install git-lfs, or omit `--lfs` to get pointers instead of large files")
                 .into());
@@ -97,7 +97,7 @@ impl CheckoutOptions<'_> {
         modules.hand_over()?;
         config::hand_over(&git_dir, before, self.url, self.upstream, with_lfs)?;
         let branch = self.upstream.branch().map(ToOwned::to_owned);
-        Record { reference: self.reference.map(ToOwned::to_owned), branch, commit: commit.clone() }
+        CloneRecord { reference: self.reference.map(ToOwned::to_owned), branch, commit: commit.clone() }
             .write(&git_dir)?;
         Ok(filled)
     }
@@ -105,11 +105,11 @@ impl CheckoutOptions<'_> {
     /// Fetches the commit, its trees and all its files.
     fn fetch(&self, place: &IsolatedRepo, is_shallow: bool, is_partial: bool) -> anyhow::Result<()> {
         let told = |line: &str| {
-            if let Some(step) = Step::of_line(line) {
+            if let Some(step) = SyncStep::of_line(line) {
                 (self.progress)(step);
             }
         };
-        (self.progress)(Step::Fetching { percent: 0, bytes: 0 });
+        (self.progress)(SyncStep::Fetching { percent: 0, bytes: 0 });
         let refspec = format!("+{}:{FETCHED}", self.upstream.name);
         let mut args = vec!["--progress", "--no-tags", "--no-write-fetch-head"];
         args.extend(is_shallow.then_some("--depth=1"));
@@ -120,7 +120,7 @@ impl CheckoutOptions<'_> {
         }
         let commit = place.ask("rev-parse", &["--verify", &format!("{FETCHED}^{{commit}}")])?;
         if commit != self.upstream.commit {
-            return Err(Moved.into());
+            return Err(RemoteMoved.into());
         }
         if !is_partial {
             return Ok(());
@@ -157,11 +157,11 @@ impl CheckoutOptions<'_> {
     /// Writes the files.
     fn check_out(&self, place: &IsolatedRepo, from: Option<&CloneState>) -> anyhow::Result<()> {
         let told = |line: &str| {
-            if let Some(step) = Step::of_line(line) {
+            if let Some(step) = SyncStep::of_line(line) {
                 (self.progress)(step);
             }
         };
-        (self.progress)(Step::CheckingOut { percent: 0 });
+        (self.progress)(SyncStep::CheckingOut { percent: 0 });
         let commit = &self.upstream.commit;
         // Not `checkout`, which would overwrite ignored files.
         let args = match from {
@@ -239,7 +239,7 @@ impl CheckoutOptions<'_> {
             self.benchmark.id,
             self.benchmark.registry.display()
         );
-        Failure::new(Kind::UnknownRef, reason).fix(fix).into()
+        Failure::new(FailureKind::UnknownRef, reason).fix(fix).into()
     }
 
     /// Refuses to overwrite the user's files. Git itself would overwrite ignored ones.
@@ -251,7 +251,7 @@ impl CheckoutOptions<'_> {
             if files.len() == 1 { ("is", "a file of that name") } else { ("are", "files of those names") };
         let reason = format!("{} {what} yours, and the new commit has {have}", named(&files));
         let fix = format!("mv {0} {0}.mine && {1}", quoted(&path), self.benchmark.command());
-        Err(Failure::new(Kind::LocalChanges, reason).fix(fix).into())
+        Err(Failure::new(FailureKind::LocalChanges, reason).fix(fix).into())
     }
 }
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::failure::{Failure, Kind, missing_program};
-use super::record::Record;
+use super::failure::{Failure, FailureKind, missing_program};
+use super::record::CloneRecord;
 use super::registry::Benchmark;
 use crate::git::{IsolatedRepo, LFS_FILTER, config_file, harmless};
 use crate::util::WorkDir;
@@ -38,7 +38,7 @@ pub(super) struct CloneState {
     /// Whether it contains git-lfs files.
     pub(super) has_lfs: bool,
     /// The record of the last sync.
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<CloneRecord>,
     /// Its settings that run no programs.
     pub(super) settings: Vec<(String, String)>,
     _temporary: WorkDir,
@@ -46,7 +46,7 @@ pub(super) struct CloneState {
 
 /// What exists at a path.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum PathState {
     /// Nothing, or an empty directory.
     Nothing,
     /// A clone.
@@ -54,16 +54,17 @@ pub(super) enum Found {
 }
 
 /// Finds what exists at the benchmark's path; refuses anything but a clone.
-pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> {
-    let refuse = |reason: String, fix: String| Err(Failure::new(Kind::NoClone, reason).fix(fix).into());
+pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<PathState> {
+    let refuse =
+        |reason: String, fix: String| Err(Failure::new(FailureKind::NoClone, reason).fix(fix).into());
     let shown = path.display();
     let aside = || format!("mv {0} {0}.old && {1}", quoted(path), benchmark.command());
     let meta = match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(PathState::Nothing),
         meta => meta.with_context(|| format!("cannot look at `{shown}`"))?,
     };
     if !meta.is_dir() {
-        let failure = Failure::new(Kind::Place, format!("`{shown}` is not a directory"));
+        let failure = Failure::new(FailureKind::Place, format!("`{shown}` is not a directory"));
         return Err(failure.fix(aside()).into());
     }
     let mut entries = fs::read_dir(path).with_context(|| format!("cannot look into `{shown}`"))?;
@@ -74,9 +75,9 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
         Ok(_) => {
             let reason =
                 format!("`{shown}` is a work tree whose repository is elsewhere (`.git` is not a directory)");
-            return Err(Failure::new(Kind::Place, reason).fix(aside()).into());
+            return Err(Failure::new(FailureKind::Place, reason).fix(aside()).into());
         }
-        Err(_) if entries.next().is_none() => return Ok(Found::Nothing),
+        Err(_) if entries.next().is_none() => return Ok(PathState::Nothing),
         Err(_) => {
             let outer = path.ancestors().skip(1).find(|dir| dir.join(".git").exists());
             let part = outer.map(|outer| format!(", but part of the repository `{}`", outer.display()));
@@ -85,7 +86,7 @@ pub(super) fn look(benchmark: &Benchmark, path: &Path) -> anyhow::Result<Found> 
         }
     }
     match CloneState::open(path) {
-        Ok(view) => Ok(Found::Clone(Box::new(view))),
+        Ok(view) => Ok(PathState::Clone(Box::new(view))),
         Err(error) if error.downcast_ref::<Failure>().is_some() || missing_program(&error).is_some() => {
             Err(error)
         }
@@ -102,7 +103,7 @@ impl CloneState {
             |key: &str| all.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.clone());
         if value("extensions.refstorage").is_some_and(|kind| kind != "files") {
             let reason = "the clone uses an unsupported reference format (`extensions.refStorage`)";
-            return Err(Failure::new(Kind::Place, reason).into());
+            return Err(Failure::new(FailureKind::Place, reason).into());
         }
         let clone = IsolatedRepo::foreign(&git_dir, work_tree)?;
         let head = clone
@@ -147,7 +148,7 @@ impl CloneState {
             is_shallow: git_dir.join("shallow").exists(),
             is_partial: all.iter().any(|(key, value)| key.ends_with(".promisor") && value == "true"),
             has_lfs,
-            record: Record::read(&git_dir),
+            record: CloneRecord::read(&git_dir),
             git_dir,
             settings,
             _temporary: temporary,

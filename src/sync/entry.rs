@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::address;
-use super::registry::{Benchmark, Reader, Source, expand};
+use super::registry::{Benchmark, GitSource, RegistryReader, expand};
 use crate::config::{Fields, Node, did_you_mean, references};
 use crate::util::path::normalized;
 
@@ -13,7 +13,7 @@ const KEYS: [&str; 5] = ["id", "name", "path", "source", "added_at"];
 const SOURCE_KEYS: [&str; 2] = ["url", "ref"];
 
 /// Reads an entry; records its problems.
-pub(super) fn read(node: &Node, registry: &Path, reader: &mut Reader<'_>) -> Option<Benchmark> {
+pub(super) fn read(node: &Node, registry: &Path, reader: &mut RegistryReader<'_>) -> Option<Benchmark> {
     let mut fields = node.fields("benchmark", &mut reader.problems)?;
     let id = required(&mut fields, "id", reader).and_then(|(id, at)| checked_id(id, at, reader));
     let name = fields.string("name", &mut reader.problems).map(ToOwned::to_owned);
@@ -40,16 +40,16 @@ pub(super) fn read(node: &Node, registry: &Path, reader: &mut Reader<'_>) -> Opt
     is_sound.then_some(benchmark)
 }
 
-fn source(node: &Node, reader: &mut Reader<'_>) -> Option<Source> {
+fn source(node: &Node, reader: &mut RegistryReader<'_>) -> Option<GitSource> {
     let mut fields = node.fields("`source`", &mut reader.problems)?;
     let url = required(&mut fields, "url", reader).and_then(|(url, at)| self::url(url, at, reader));
     let reference = fields.get("ref").and_then(|node| reference(node, reader));
     near_misses(&fields, &SOURCE_KEYS, reader);
-    Some(Source { url: url?, reference })
+    Some(GitSource { url: url?, reference })
 }
 
 /// The address, with variables replaced.
-pub(super) fn url(text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<String> {
+pub(super) fn url(text: &str, at: &Node, reader: &mut RegistryReader<'_>) -> Option<String> {
     let url = filled("url", text, at, reader)?;
     match address::check(&url) {
         Ok(()) => Some(url),
@@ -61,7 +61,7 @@ pub(super) fn url(text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<Stri
 }
 
 /// The branch, tag or commit, with variables replaced. A name of digits is a number in YAML.
-pub(super) fn reference(node: &Node, reader: &mut Reader<'_>) -> Option<String> {
+pub(super) fn reference(node: &Node, reader: &mut RegistryReader<'_>) -> Option<String> {
     let text = match node.as_str() {
         Some(text) => text.to_owned(),
         None if node.as_f64().is_some() => {
@@ -93,7 +93,7 @@ pub(super) fn path(
     at: &Node,
     base: &Path,
     registry: &Path,
-    reader: &mut Reader<'_>,
+    reader: &mut RegistryReader<'_>,
 ) -> Option<PathBuf> {
     let text = filled("path", text, at, reader)?;
     let expanded = match expand(&text, reader.env) {
@@ -114,7 +114,7 @@ pub(super) fn path(
 }
 
 /// An id that is safe in a command line, a table and a URL.
-pub(super) fn checked_id(id: &str, at: &Node, reader: &mut Reader<'_>) -> Option<String> {
+pub(super) fn checked_id(id: &str, at: &Node, reader: &mut RegistryReader<'_>) -> Option<String> {
     let is_sound = id.len() <= LONGEST_ID
         && id.starts_with(|c: char| c.is_ascii_alphanumeric())
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
@@ -129,7 +129,7 @@ pub(super) fn checked_id(id: &str, at: &Node, reader: &mut Reader<'_>) -> Option
 pub(super) fn required<'n>(
     fields: &mut Fields<'n>,
     key: &str,
-    reader: &mut Reader<'_>,
+    reader: &mut RegistryReader<'_>,
 ) -> Option<(&'n str, &'n Node)> {
     let Some(node) = fields.get(key) else {
         reader.problems.error(&fields.node.span, format!("`{key}` is missing"));
@@ -139,7 +139,7 @@ pub(super) fn required<'n>(
 }
 
 /// The text with its variables replaced. An unset variable is an error, and so is one that holds a key.
-fn filled(key: &str, text: &str, at: &Node, reader: &mut Reader<'_>) -> Option<String> {
+fn filled(key: &str, text: &str, at: &Node, reader: &mut RegistryReader<'_>) -> Option<String> {
     let mut is_sound = true;
     if text.matches("${{").count() > references(text).count() {
         let message = format!("`{key}`: a reference that names no variable");
@@ -204,7 +204,7 @@ fn is_reference(name: &str) -> bool {
 }
 
 /// Unknown keys are ignored; likely typos produce a warning.
-fn near_misses(fields: &Fields<'_>, keys: &[&'static str], reader: &mut Reader<'_>) {
+fn near_misses(fields: &Fields<'_>, keys: &[&'static str], reader: &mut RegistryReader<'_>) {
     for key in fields.unknown() {
         if let Some(near) = did_you_mean(&key.text, keys.iter().copied()) {
             let message = format!("unknown key `{}`", key.text);

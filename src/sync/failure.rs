@@ -14,7 +14,7 @@ use crate::util::path::quoted;
 /// The kinds of refusal and failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FailureKind {
     /// It has no source.
     Local,
     /// The repository is on this machine, which was not allowed.
@@ -55,7 +55,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// The kind of failure.
-    pub kind: Kind,
+    pub kind: FailureKind,
     /// The reason.
     pub reason: String,
     /// The command that resolves it, or what to do.
@@ -72,7 +72,7 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 impl Failure {
-    pub(super) fn new(kind: Kind, reason: impl Into<String>) -> Self {
+    pub(super) fn new(kind: FailureKind, reason: impl Into<String>) -> Self {
         Self { kind, reason: reason.into(), fix: None }
     }
 
@@ -88,7 +88,7 @@ impl Failure {
             return failure.clone();
         }
         if let Some(missing) = missing_program(error) {
-            let failure = Self::new(Kind::Missing, missing.to_string());
+            let failure = Self::new(FailureKind::Missing, missing.to_string());
             return missing.hint_text().map_or_else(|| failure.clone(), |hint| failure.clone().fix(hint));
         }
         if let Some(error) = error.chain().find_map(|cause| cause.downcast_ref::<GitError>()) {
@@ -104,7 +104,7 @@ impl Failure {
             Some(std::io::ErrorKind::CrossesDevices | std::io::ErrorKind::ResourceBusy) => {
                 mount_point(benchmark)
             }
-            _ => Self::new(Kind::Failed, reason),
+            _ => Self::new(FailureKind::Failed, reason),
         }
     }
 }
@@ -132,12 +132,12 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
     if says(&["transport 'file' not allowed", "transport 'ext' not allowed", "not allowed"])
         && says(&["transport '"])
     {
-        return Failure::new(Kind::LocalAddress, words)
+        return Failure::new(FailureKind::LocalAddress, words)
             .fix("allow directories of this machine with `--allow-local`");
     }
     if says(&["returned error: 403", "returned error: 429"]) && error.is_passing() {
         let command = benchmark.command();
-        return Failure::new(Kind::Unreachable, format!("`{url}` refused without a reason: {words}")).fix(format!(
+        return Failure::new(FailureKind::Unreachable, format!("`{url}` refused without a reason: {words}")).fix(format!(
             "it may be a rate limit: wait a few minutes, then `{command}`; if it persists, check that the token or the credential helper may read it"
         ));
     }
@@ -159,20 +159,20 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
         } else {
             "give ssh a key that the host knows, without a passphrase to be typed, and the host's own key (`ssh-keyscan`)"
         };
-        return Failure::new(Kind::Auth, format!("`{url}` refused access")).fix(hint);
+        return Failure::new(FailureKind::Auth, format!("`{url}` refused access")).fix(hint);
     }
     if says(&["not found", "returned error: 404", "does not exist", "does not appear to be a git repository"])
     {
         let fix = "check `source.url`, and that the token or the credential helper may read it";
         return Failure::new(
-            Kind::NotFound,
+            FailureKind::NotFound,
             format!("no repository found at `{url}`, or not accessible with this token"),
         )
         .fix(fix);
     }
     if says(&["returned error: 30"]) {
         let reason = format!("`{url}` redirects to another host, which must not get the token");
-        return Failure::new(Kind::NotFound, reason)
+        return Failure::new(FailureKind::NotFound, reason)
             .fix("change `source.url` to the repository's current address");
     }
     if error.is_passing()
@@ -183,28 +183,29 @@ fn of_git(error: &GitError, benchmark: &Benchmark) -> Failure {
             "Connection timed out",
         ])
     {
-        return Failure::new(Kind::Unreachable, format!("`{url}` cannot be reached: {words}"))
+        return Failure::new(FailureKind::Unreachable, format!("`{url}` cannot be reached: {words}"))
             .fix(benchmark.command());
     }
     if says(&["Permission denied", "Operation not permitted", "Read-only file system"]) {
         return permission(words, &benchmark.path);
     }
-    Failure::new(Kind::Failed, format!("`git {}` failed: {words}", error.subcommand))
+    Failure::new(FailureKind::Failed, format!("`git {}` failed: {words}", error.subcommand))
 }
 
 fn permission(reason: String, path: &Path) -> Failure {
     let parent = path.parent().unwrap_or(path);
     let fix = format!("let this user write to {} and to everything in {}", quoted(parent), quoted(path));
-    Failure::new(Kind::Permission, reason).fix(fix)
+    Failure::new(FailureKind::Permission, reason).fix(fix)
 }
 
 fn disk_full(reason: &str) -> Failure {
-    Failure::new(Kind::DiskFull, format!("the disk is full: {reason}"))
+    Failure::new(FailureKind::DiskFull, format!("the disk is full: {reason}"))
         .fix("free some space: a sync briefly needs room for two copies of a benchmark")
 }
 
 pub(super) fn mount_point(benchmark: &Benchmark) -> Failure {
     let reason =
         format!("`{}` is a mount point, which cannot be replaced in one step", benchmark.path.display());
-    Failure::new(Kind::Place, reason).fix("mount the directory above it, and let `path` be a directory in it")
+    Failure::new(FailureKind::Place, reason)
+        .fix("mount the directory above it, and let `path` be a directory in it")
 }

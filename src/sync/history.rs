@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::clone_state::CloneState;
 use super::failure::Failure;
-use super::update::{Change, Synced};
+use super::update::{Change, SyncResult};
 use crate::model::printable;
 use crate::util::truncate::truncate;
 
@@ -68,7 +68,7 @@ pub struct SyncRecord {
 
 impl SyncRecord {
     /// The record of a sync that ended now.
-    pub fn of(result: &Result<Synced, Failure>) -> Self {
+    pub fn of(result: &Result<SyncResult, Failure>) -> Self {
         let synced = result.as_ref().ok();
         Self {
             at: Timestamp::now(),

@@ -34,10 +34,10 @@ mod upstream;
 
 pub use failure::Failure;
 pub use history::{CommitInfo, SyncRecord};
-pub use outcome::{Outcome, for_each};
-pub use register::{Registered, register};
+pub use outcome::{SyncOutcome, for_each};
+pub use register::{Registration, register};
 pub use registry::{Benchmark, Registry};
 pub use render::Table;
 pub use status::{Status, status};
-pub use step::Step;
-pub use update::{Change, Options, Synced, sync_one};
+pub use step::SyncStep;
+pub use update::{Change, Options, SyncResult, sync_one};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::failure::{Failure, Kind};
+use super::failure::{Failure, FailureKind};
 use super::{address, config};
 use crate::git::{IsolatedRepo, config_file};
 use crate::model::printable;
@@ -33,7 +33,7 @@ impl Modules {
             let inner = dir.strip_prefix(place.git_dir()).unwrap_or(dir);
             let odd = |what: &str| {
                 let reason = format!("`.git/{}` {what}", printable(&inner.to_string_lossy()));
-                Failure::new(Kind::Place, reason).fix("remove it, or clone again")
+                Failure::new(FailureKind::Place, reason).fix("remove it, or clone again")
             };
             if entry.path_is_symlink() {
                 return Err(odd("is a link, which a submodule's repository does not need").into());
@@ -104,7 +104,7 @@ impl UntrackedFiles {
             "`{}` is your file, and the submodule now has a file of the same name",
             printable(&inner)
         );
-        Err(Failure::new(Kind::LocalChanges, reason).fix("move it out of the submodule").into())
+        Err(Failure::new(FailureKind::LocalChanges, reason).fix("move it out of the submodule").into())
     }
 }
 
@@ -122,7 +122,7 @@ fn check_links(place: &IsolatedRepo, root: &Path) -> anyhow::Result<()> {
                 printable(&inner)
             );
             let fix = "`git submodule absorbgitdirs` moves it there";
-            return Err(Failure::new(Kind::Place, reason).fix(fix).into());
+            return Err(Failure::new(FailureKind::Place, reason).fix(fix).into());
         }
     }
     Ok(())

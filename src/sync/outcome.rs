@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
 
-use super::{Benchmark, Failure, Options, Step, Synced, sync_one};
+use super::{Benchmark, Failure, Options, SyncResult, SyncStep, sync_one};
 
 /// The result of syncing one benchmark.
 #[derive(Debug, Serialize)]
-pub struct Outcome {
+pub struct SyncOutcome {
     /// The benchmark's id.
     pub id: String,
     /// Its directory.
@@ -21,26 +21,26 @@ pub struct Outcome {
     pub reference: Option<String>,
     /// The sync, if it succeeded.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    pub synced: Option<Synced>,
+    pub synced: Option<SyncResult>,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
 }
 
-impl Outcome {
+impl SyncOutcome {
     /// Syncs a benchmark. Calls `note` with a line when a step begins.
     pub fn of(benchmark: &Benchmark, options: &Options, note: impl Fn(&str) + Sync) -> Self {
-        let last: Mutex<Option<Discriminant<Step>>> = Mutex::new(None);
+        let last: Mutex<Option<Discriminant<SyncStep>>> = Mutex::new(None);
         let result = sync_one(benchmark, options, |step| {
             let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             if last.replace(discriminant(&step)) == Some(discriminant(&step)) {
                 return;
             }
             let what = match step {
-                Step::Waiting => "waiting for another sync of this benchmark",
-                Step::Fetching { .. } => "fetching",
-                Step::CheckingOut { .. } => "writing the files",
-                Step::Asking | Step::Done => return,
+                SyncStep::Waiting => "waiting for another sync of this benchmark",
+                SyncStep::Fetching { .. } => "fetching",
+                SyncStep::CheckingOut { .. } => "writing the files",
+                SyncStep::Asking | SyncStep::Done => return,
             };
             note(&format!("{}: {what}", benchmark.id));
         });

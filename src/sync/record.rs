@@ -11,7 +11,7 @@ const FILE: &str = "run-evals-sync.json";
 
 /// The last sync of a clone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
+pub(super) struct CloneRecord {
     /// The `ref` of the registry at that time.
     #[serde(rename = "ref")]
     pub(super) reference: Option<String>,
@@ -21,7 +21,7 @@ pub(super) struct Record {
     pub(super) commit: String,
 }
 
-impl Record {
+impl CloneRecord {
     /// The record of an earlier sync. An unreadable one counts as missing.
     pub(super) fn read(git_dir: &Path) -> Option<Self> {
         serde_json::from_slice(&regular_file::read(&git_dir.join(FILE), regular_file::SETTINGS).ok()?).ok()

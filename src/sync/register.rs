@@ -24,7 +24,7 @@ const PROJECTS: &str = "projects";
 
 /// The result of adding an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Registered {
+pub enum Registration {
     /// It was added to this file.
     Added(PathBuf),
     /// The directory was already listed, under this id.
@@ -43,7 +43,7 @@ struct Project<'b> {
 }
 
 /// Adds a benchmark to the registry that AgentV's dashboard reads, unless its directory is already listed.
-pub fn register(benchmark: &Benchmark, env: &Env) -> anyhow::Result<Registered> {
+pub fn register(benchmark: &Benchmark, env: &Env) -> anyhow::Result<Registration> {
     let home = agentv_home(env)?;
     fs::create_dir_all(&home).with_context(|| format!("cannot make `{}`", home.display()))?;
     let _lock = lock(&home.join("config.sync.lock"), || {})?;
@@ -55,7 +55,7 @@ pub fn register(benchmark: &Benchmark, env: &Env) -> anyhow::Result<Registered> 
     let before = Document::parse(&file, text.as_str()).map_err(|_| unclear(&file, benchmark))?;
     for known in list(&before).and_then(|(_, node)| node.items()).unwrap_or_default() {
         if let Some(id) = same(known, benchmark, &file)? {
-            return Ok(Registered::AlreadyAs(id));
+            return Ok(Registration::AlreadyAs(id));
         }
     }
     let after = inserted(&text, &before, &yaml(benchmark)?).ok_or_else(|| unclear(&file, benchmark))?;
@@ -64,7 +64,7 @@ pub fn register(benchmark: &Benchmark, env: &Env) -> anyhow::Result<Registered> 
         return Err(unclear(&file, benchmark).into());
     }
     write(&file, after.as_bytes()).with_context(|| format!("cannot write `{}`", file.display()))?;
-    Ok(Registered::Added(file))
+    Ok(Registration::Added(file))
 }
 
 /// The file with the list: AgentV 5 allows a separate one. Follows a link, so that it stays a link.

@@ -25,7 +25,7 @@ pub struct Benchmark {
     pub path: PathBuf,
     /// Its source; `None` for a local one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<GitSource>,
     /// When it was added, according to the registry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub added_at: Option<String>,
@@ -48,7 +48,7 @@ impl Benchmark {
 
 /// The source of a benchmark, with variables replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Source {
+pub struct GitSource {
     /// The address of the repository.
     pub url: String,
     /// A branch, a tag or a commit; `None` for the default branch.
@@ -81,7 +81,7 @@ impl Registry {
                  or name another with `--registry FILE`",
             ));
         }
-        let mut reader = Reader::new(env);
+        let mut reader = RegistryReader::new(env);
         if own.exists() {
             reader.read(&own)?;
         }
@@ -94,7 +94,7 @@ impl Registry {
     /// Reads one file, of either kind.
     pub fn load(path: &Path, env: &Env) -> Result<(Self, Vec<String>), Failure> {
         let path = std::path::absolute(path).map_err(|error| cannot_read(path, &error))?;
-        let mut reader = Reader::new(env);
+        let mut reader = RegistryReader::new(env);
         reader.read(&path)?;
         let named = path.clone();
         reader.finish(path, Some(&named))
@@ -140,13 +140,13 @@ impl Registry {
 }
 
 /// Collects entries and problems over the files of a registry.
-pub(super) struct Reader<'e> {
+pub(super) struct RegistryReader<'e> {
     pub(super) env: &'e Env,
     pub(super) problems: Problems,
     found: Vec<(Benchmark, Span)>,
 }
 
-impl<'e> Reader<'e> {
+impl<'e> RegistryReader<'e> {
     fn new(env: &'e Env) -> Self {
         Self { env, problems: Problems::default(), found: Vec::new() }
     }

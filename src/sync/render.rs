@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
-use super::{Change, Outcome, Status};
+use super::{Change, Status, SyncOutcome};
 use crate::model::printable;
 
 /// The length of a shortened commit SHA.
@@ -21,7 +21,7 @@ pub struct Table {
 
 impl Table {
     /// What each sync did.
-    pub fn of_outcomes(outcomes: &[Outcome]) -> Self {
+    pub fn of_outcomes(outcomes: &[SyncOutcome]) -> Self {
         let mut failures = String::new();
         for outcome in outcomes {
             if let Some(failure) = &outcome.error {
@@ -31,7 +31,7 @@ impl Table {
                 }
             }
         }
-        let rows = outcomes.iter().map(Outcome::cells).collect();
+        let rows = outcomes.iter().map(SyncOutcome::cells).collect();
         Self { head: &["id", "sync", "ref", "commit", "received"], rows, failures }
     }
 
@@ -80,7 +80,7 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('|', "\\|").replace('<', "&lt;").replace('`', "'")
 }
 
-impl Outcome {
+impl SyncOutcome {
     fn cells(&self) -> Vec<String> {
         let (what, commit, received) = match &self.synced {
             Some(synced) => {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use anyhow::Context as _;
 
 use super::clone_state::CloneState;
-use super::failure::{Failure, Kind};
+use super::failure::{Failure, FailureKind};
 use crate::git::IsolatedRepo;
 
 /// Saves the commits, the changes and the files in the way as a commit, and returns its ref; `None` if there is nothing to
@@ -23,7 +23,9 @@ pub(super) fn save(
             "`{}` is a separate repository, and the new commit has files there",
             crate::model::printable(dir)
         );
-        return Err(Failure::new(Kind::LocalChanges, reason).fix("move it out of the benchmark").into());
+        return Err(Failure::new(FailureKind::LocalChanges, reason)
+            .fix("move it out of the benchmark")
+            .into());
     }
     if !in_the_way.is_empty() {
         let files: Vec<&str> = in_the_way.iter().map(String::as_str).collect();

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::clone_state::copy;
-use super::failure::{Failure, Kind};
+use super::failure::{Failure, FailureKind};
 use super::inventory::Inventory;
 use crate::util::durable;
 
@@ -192,7 +192,7 @@ fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
         Err(error) => {
             let reason = format!("`{}` cannot be hard-linked, and would be lost: {error}", from.display());
             let fix = "make this user the file's owner, or move it out of the benchmark; the file system must support hard links";
-            Err(Failure::new(Kind::Permission, reason).fix(fix).into())
+            Err(Failure::new(FailureKind::Permission, reason).fix(fix).into())
         }
     }
 }

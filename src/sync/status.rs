@@ -6,11 +6,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::address;
-use super::clone_state::{Found, look};
+use super::clone_state::{PathState, look};
 use super::exchange::repair;
-use super::failure::{Failure, Kind};
+use super::failure::{Failure, FailureKind};
 use super::history::{CommitInfo, MOST_COMMITS, SyncRecord, commits};
-use super::registry::{Benchmark, Source};
+use super::registry::{Benchmark, GitSource};
 use super::state::{LastError, State};
 use super::update::{Options, check_address, lock_file, real};
 use super::upstream::{Relation, Upstream};
@@ -30,7 +30,7 @@ pub struct Status {
     pub state: &'static str,
     /// Its source.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub source: Option<Source>,
+    pub source: Option<GitSource>,
     /// The commit that is checked out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
@@ -98,12 +98,12 @@ pub fn status(benchmark: &Benchmark, options: &Options) -> Status {
         let failure = Failure::of(&error, benchmark);
         let is_unknown = matches!(
             failure.kind,
-            Kind::Auth
-                | Kind::NotFound
-                | Kind::Unreachable
-                | Kind::UnknownRef
-                | Kind::LocalAddress
-                | Kind::Missing
+            FailureKind::Auth
+                | FailureKind::NotFound
+                | FailureKind::Unreachable
+                | FailureKind::UnknownRef
+                | FailureKind::LocalAddress
+                | FailureKind::Missing
         );
         if status.state == "local" {
             status.state = if is_unknown { "unknown" } else { "refused" };
@@ -116,7 +116,7 @@ pub fn status(benchmark: &Benchmark, options: &Options) -> Status {
 fn fill(
     status: &mut Status,
     benchmark: &Benchmark,
-    source: &Source,
+    source: &GitSource,
     options: &Options,
 ) -> anyhow::Result<()> {
     let path = real(&benchmark.path)?;
@@ -128,7 +128,7 @@ fn fill(
             repair(&path)?;
         }
     }
-    let Found::Clone(view) = look(benchmark, &path)? else {
+    let PathState::Clone(view) = look(benchmark, &path)? else {
         status.state = "missing";
         return Ok(());
     };

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A step of a sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(tag = "step", rename_all = "kebab-case")]
-pub enum Step {
+pub enum SyncStep {
     /// Waiting for another sync of the same benchmark.
     Waiting,
     /// Querying the remote.
@@ -26,7 +26,7 @@ pub enum Step {
     Done,
 }
 
-impl Step {
+impl SyncStep {
     /// The step in a line of git's progress.
     pub(super) fn of_line(line: &str) -> Option<Self> {
         let (what, rest) = line.split_once(':')?;

@@ -8,17 +8,17 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 
 use super::address;
-use super::checkout::{CheckedOut, CheckoutOptions, Moved, uses_lfs};
-use super::clone_state::{CloneState, Found, look, named};
+use super::checkout::{CheckedOut, CheckoutOptions, RemoteMoved, uses_lfs};
+use super::clone_state::{CloneState, PathState, look, named};
 use super::exchange::{exchange, repair, retire};
-use super::failure::{Failure, Kind, mount_point};
+use super::failure::{Failure, FailureKind, mount_point};
 use super::history::SyncRecord;
 use super::lock::lock;
-use super::record::Record;
-use super::registry::{Benchmark, Source};
+use super::record::CloneRecord;
+use super::registry::{Benchmark, GitSource};
 use super::staging_dir::{StagingDir, place};
 use super::state::State;
-use super::step::Step;
+use super::step::SyncStep;
 use super::upstream::{Relation, Upstream};
 use crate::config::Env;
 use crate::git::Transport;
@@ -62,7 +62,7 @@ pub enum Change {
 
 /// A benchmark that matches its source.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Synced {
+pub struct SyncResult {
     /// What was done.
     pub change: Change,
     /// The commit before, if any.
@@ -85,10 +85,10 @@ pub struct Synced {
 pub fn sync_one(
     benchmark: &Benchmark,
     options: &Options,
-    progress: impl Fn(Step),
-) -> Result<Synced, Failure> {
+    progress: impl Fn(SyncStep),
+) -> Result<SyncResult, Failure> {
     let Some(source) = &benchmark.source else {
-        return Ok(Synced {
+        return Ok(SyncResult {
             change: Change::Local,
             from: None,
             commit: None,
@@ -107,21 +107,20 @@ pub fn sync_one(
     // If the registry's directory is read-only, the last sync is not recorded.
     let record = SyncRecord::of(&result);
     let _ = State::update(&benchmark.registry, &benchmark.id, |state| state.record(record));
-    progress(Step::Done);
+    progress(SyncStep::Done);
     result
 }
 
 /// Refuses a repository on this machine.
 pub(super) fn check_address(
-    source: &Source,
+    source: &GitSource,
     options: &Options,
     benchmark: &Benchmark,
 ) -> Result<(), Failure> {
     if address::is_local(&source.url) && !options.allow_local {
         let reason = format!("`{}` is a directory on this machine", source.url);
-        return Err(
-            Failure::new(Kind::LocalAddress, reason).fix(format!("{} --allow-local", benchmark.command()))
-        );
+        return Err(Failure::new(FailureKind::LocalAddress, reason)
+            .fix(format!("{} --allow-local", benchmark.command())));
     }
     Ok(())
 }
@@ -144,11 +143,11 @@ pub(super) fn lock_file(clone: &Path) -> anyhow::Result<PathBuf> {
 
 fn sync(
     benchmark: &Benchmark,
-    source: &Source,
+    source: &GitSource,
     options: &Options,
     reach: &Transport,
-    progress: &dyn Fn(Step),
-) -> anyhow::Result<Synced> {
+    progress: &dyn Fn(SyncStep),
+) -> anyhow::Result<SyncResult> {
     check_address(source, options, benchmark)?;
     let path = real(&benchmark.path)?;
     let (parent, _) = place(&path)?;
@@ -157,18 +156,18 @@ fn sync(
     if device(&path).is_some_and(|own| Some(own) != device(&parent)) {
         return Err(mount_point(benchmark).into());
     }
-    let _lock = lock(&lock_file(&path)?, || progress(Step::Waiting))?;
+    let _lock = lock(&lock_file(&path)?, || progress(SyncStep::Waiting))?;
     let mut notes: Vec<String> = repair(&path)?.iter().map(|kept| kept_note(kept)).collect();
     let sync = Sync { benchmark, source, options, reach, progress, path: &path };
     let mut tries = 0;
     loop {
         tries += 1;
         match sync.once() {
-            Err(error) if tries < TRIES && error.downcast_ref::<Moved>().is_some() => {}
+            Err(error) if tries < TRIES && error.downcast_ref::<RemoteMoved>().is_some() => {}
             done => {
                 let mut synced = done?;
                 notes.append(&mut synced.notes);
-                return Ok(Synced { notes, ..synced });
+                return Ok(SyncResult { notes, ..synced });
             }
         }
     }
@@ -176,26 +175,28 @@ fn sync(
 
 struct Sync<'s> {
     benchmark: &'s Benchmark,
-    source: &'s Source,
+    source: &'s GitSource,
     options: &'s Options,
     reach: &'s Transport,
-    progress: &'s dyn Fn(Step),
+    progress: &'s dyn Fn(SyncStep),
     path: &'s Path,
 }
 
 impl Sync<'_> {
-    fn once(&self) -> anyhow::Result<Synced> {
+    fn once(&self) -> anyhow::Result<SyncResult> {
         // Before any network access: what is refused here is refused offline, too.
         let found = look(self.benchmark, self.path)?;
-        if let Found::Clone(view) = &found {
+        if let PathState::Clone(view) = &found {
             self.check_clone(view)?;
         }
-        (self.progress)(Step::Asking);
+        (self.progress)(SyncStep::Asking);
         let mut upstream = Upstream::ask(self.reach, self.source, self.benchmark)?;
         match found {
-            Found::Nothing => self.put(None, &upstream),
-            Found::Clone(view) if self.is_current(&view, &mut upstream)? => self.unchanged(&view, &upstream),
-            Found::Clone(view) => self.put(Some(&view), &upstream),
+            PathState::Nothing => self.put(None, &upstream),
+            PathState::Clone(view) if self.is_current(&view, &mut upstream)? => {
+                self.unchanged(&view, &upstream)
+            }
+            PathState::Clone(view) => self.put(Some(&view), &upstream),
         }
     }
 
@@ -215,7 +216,7 @@ impl Sync<'_> {
                 crate::model::printable(&origin),
                 self.source.url
             );
-            return refuse(Kind::OtherUrl, reason, reset);
+            return refuse(FailureKind::OtherUrl, reason, reset);
         }
         if let Some(record) = &view.record
             && record.branch != view.branch
@@ -229,12 +230,12 @@ impl Sync<'_> {
             let reason = format!("`{shown}` has {is} checked out, but the last sync left {was} there");
             let fix =
                 back.map_or(reset, |branch| format!("git -C {at} switch {}", quoted(Path::new(branch))));
-            return refuse(Kind::CheckedOut, reason, fix);
+            return refuse(FailureKind::CheckedOut, reason, fix);
         }
         let changed = view.changed()?;
         if !changed.is_empty() {
             let reason = format!("`{shown}` has local changes: {}", named(&changed));
-            return refuse(Kind::LocalChanges, reason, format!("git -C {at} stash, or {reset}"));
+            return refuse(FailureKind::LocalChanges, reason, format!("git -C {at} stash, or {reset}"));
         }
         Ok(())
     }
@@ -266,12 +267,12 @@ impl Sync<'_> {
             Relation::Ahead(count) if has_own => {
                 let commits = if count == 1 { "1 commit".to_owned() } else { format!("{count} commits") };
                 let reason = format!("`{shown}` has {commits} that `{url}` does not have");
-                Err(Failure::new(Kind::Diverged, reason)
+                Err(Failure::new(FailureKind::Diverged, reason)
                     .fix(format!("git -C {} push, or {}", quoted(&self.benchmark.path), self.reset()))
                     .into())
             }
             Relation::Apart if has_own => refuse(
-                Kind::Diverged,
+                FailureKind::Diverged,
                 format!("`{shown}` and `{url}` have diverged: each has commits that the other does not have"),
             ),
             Relation::Ahead(_) | Relation::Apart => {
@@ -279,7 +280,7 @@ impl Sync<'_> {
                     "`{url}` was force-pushed: its history no longer has {}, which `{shown}` is at",
                     short(&view.head)
                 );
-                refuse(Kind::ForcePushed, reason)
+                refuse(FailureKind::ForcePushed, reason)
             }
         }
     }
@@ -296,8 +297,8 @@ impl Sync<'_> {
         Ok(submodules || self.options.lfs && !view.has_lfs && uses_lfs(&view.place, tree)?)
     }
 
-    fn unchanged(&self, view: &CloneState, upstream: &Upstream) -> anyhow::Result<Synced> {
-        let record = Record {
+    fn unchanged(&self, view: &CloneState, upstream: &Upstream) -> anyhow::Result<SyncResult> {
+        let record = CloneRecord {
             reference: self.source.reference.clone(),
             branch: upstream.branch().map(ToOwned::to_owned),
             commit: view.head.clone(),
@@ -305,7 +306,7 @@ impl Sync<'_> {
         if view.record.as_ref() != Some(&record) {
             record.write(&view.git_dir)?;
         }
-        Ok(Synced {
+        Ok(SyncResult {
             change: Change::Unchanged,
             from: Some(view.head.clone()),
             commit: Some(view.head.clone()),
@@ -316,7 +317,7 @@ impl Sync<'_> {
     }
 
     /// Builds the next state next to the clone and swaps it in.
-    fn put(&self, from: Option<&CloneState>, upstream: &Upstream) -> anyhow::Result<Synced> {
+    fn put(&self, from: Option<&CloneState>, upstream: &Upstream) -> anyhow::Result<SyncResult> {
         self.check_lock()?;
         let workshop = StagingDir::open(self.path, from.map(|view| view.head.as_str()), self.options.reset)?;
         let made = self.make(&workshop, from, upstream);
@@ -337,7 +338,7 @@ impl Sync<'_> {
             },
             _ => workshop.remove(),
         }
-        Ok(Synced {
+        Ok(SyncResult {
             change: if from.is_some() { Change::Updated } else { Change::Cloned },
             from: from.map(|view| view.head.clone()),
             commit: Some(upstream.commit.clone()),
@@ -356,7 +357,7 @@ impl Sync<'_> {
         let reason =
             format!("another git process runs in `{}`, or was killed there", self.benchmark.path.display());
         let fix = format!("wait for it to finish; if there is none, rm {}", quoted(&file));
-        Err(Failure::new(Kind::Place, reason).fix(fix).into())
+        Err(Failure::new(FailureKind::Place, reason).fix(fix).into())
     }
 
     fn make(

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::clone_state::CloneState;
 use super::config;
-use super::failure::{Failure, Kind};
-use super::registry::{Benchmark, Source};
+use super::failure::{Failure, FailureKind};
+use super::registry::{Benchmark, GitSource};
 use crate::git::Transport;
 use crate::util::WorkDir;
 
@@ -38,7 +38,7 @@ pub(super) enum Relation {
 
 impl Upstream {
     /// Resolves the source's `ref` on the remote.
-    pub(super) fn ask(reach: &Transport, source: &Source, benchmark: &Benchmark) -> anyhow::Result<Self> {
+    pub(super) fn ask(reach: &Transport, source: &GitSource, benchmark: &Benchmark) -> anyhow::Result<Self> {
         // An empty directory, so that no enclosing repository has an effect.
         let nowhere = WorkDir::new()?;
         let Some(reference) = &source.reference else { return Self::default_branch(reach, nowhere.path()) };
@@ -68,7 +68,7 @@ impl Upstream {
         let whole = if is_short { "; a commit needs all of its digits, in lower case" } else { "" };
         let (id, registry) = (&benchmark.id, benchmark.registry.display());
         let fix = format!("change `source.ref` of `{id}` in `{registry}`{whole}");
-        Err(Failure::new(Kind::UnknownRef, reason).fix(fix).into())
+        Err(Failure::new(FailureKind::UnknownRef, reason).fix(fix).into())
     }
 
     fn default_branch(reach: &Transport, nowhere: &Path) -> anyhow::Result<Self> {
@@ -80,7 +80,7 @@ impl Upstream {
             return Ok(Self { name: name.to_owned(), commit: commit.to_owned() });
         }
         let reason = format!("`{}` has no default branch with commits", reach.url());
-        Err(Failure::new(Kind::UnknownRef, reason).fix("name a branch with `source.ref`").into())
+        Err(Failure::new(FailureKind::UnknownRef, reason).fix("name a branch with `source.ref`").into())
     }
 
     /// The branch, if it is one.

@@ -51,9 +51,23 @@ pub fn counted(count: u64, one: &str) -> String {
     format!("{} {one}{plural}", thousands(count))
 }
 
+/// The value below which this percentage of the values lies, by nearest rank.
+pub fn percentile<T: Copy + Ord>(values: &mut [T], percent: usize) -> Option<T> {
+    let rank = (values.len() * percent).div_ceil(100).max(1) - 1;
+    (!values.is_empty()).then(|| *values.select_nth_unstable(rank).1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percentiles_by_nearest_rank() {
+        let mut durations = [30, 10, 20, 40];
+        assert_eq!(percentile(&mut durations, 50), Some(20));
+        assert_eq!(percentile(&mut durations, 95), Some(40));
+        assert_eq!(percentile::<u64>(&mut [], 50), None);
+    }
 
     #[test]
     fn numbers_are_readable() {

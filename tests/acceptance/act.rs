@@ -107,10 +107,7 @@ fn a_runner_behind_private_cas() {
     });
     github.token(TOKEN, "dispatcher", RUNNER, &[("actions", "write"), ("contents", "write")]);
     github.put_file(RUNNER, "certs/model.pem", model_ca);
-    let dispatcher = Workspace::new()
-        .env("GITHUB_API_URL", &github.urls().api_url)
-        .env("GH_ENTERPRISE_TOKEN", TOKEN)
-        .env("SSL_CERT_FILE", &ca_file);
+    let dispatcher = github.workspace(TOKEN).env("SSL_CERT_FILE", &ca_file);
     dispatcher.write_requests(2);
     dispatcher.write("targets.yaml", CLOUD);
     let dispatch = |variable: &str, target: &str, out: &str, code: i32| {
@@ -197,8 +194,7 @@ impl Chain {
         let llm = MockLlm::start(&["--require-key", KEY]);
         let github = MockGithub::start_with(&["--executor", &executor()]);
         github.runner_repo(RUNNER, &[("OPENAI_API_KEY", KEY)]);
-        let dispatcher =
-            Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
+        let dispatcher = github.workspace(TOKEN);
         copy_suite(&dispatcher);
         let chain = Self { github, llm, dispatcher, _turn: turn };
         chain.github.put_file(RUNNER, "targets.yaml", format!("targets:\n{}", chain.runner_target()));

@@ -41,7 +41,7 @@ time.sleep(1)
 
 #[test]
 fn gh_dispatches_watches_views_and_downloads() {
-    let scene = Scene::start();
+    let scene = TlsGithub::start();
     let run = scene.dispatch("[0]");
     let watched = scene.gh(&["run", "watch", &run, "--exit-status", "-i", "1"]);
     assert!(watched.status.success(), "{}\n{:#?}", shown(&watched), scene.github.runs());
@@ -59,7 +59,7 @@ fn gh_dispatches_watches_views_and_downloads() {
 
 #[test]
 fn gh_shows_a_failed_run_and_reruns_it() {
-    let scene = Scene::start();
+    let scene = TlsGithub::start();
     let run = scene.dispatch("[1]");
     let watched = scene.gh(&["run", "watch", &run, "--exit-status", "-i", "1"]);
     assert_eq!(watched.status.code(), Some(1), "{}", shown(&watched));
@@ -82,12 +82,12 @@ fn gh_shows_a_failed_run_and_reruns_it() {
 }
 
 /// A server with TLS, a repository, and an empty directory with no configuration of `gh`.
-struct Scene {
+struct TlsGithub {
     github: MockGithub,
     dir: TempDir,
 }
 
-impl Scene {
+impl TlsGithub {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("runner");

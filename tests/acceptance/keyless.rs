@@ -32,8 +32,7 @@ fn chain(vendors: &MockVendors, vendor: &str, workflow: &str) -> (MockGithub, Wo
     let lines: String = vendors.target(vendor).lines().map(|line| format!("    {line}\n")).collect();
     github.put_file(RUNNER, "targets.yaml", format!("targets:\n  - name: llm\n{lines}"));
     github.put_file(RUNNER, ".run-evals.yml", "keyless: required\n");
-    let dispatcher =
-        Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
+    let dispatcher = github.workspace(TOKEN);
     dispatcher.write("targets.yaml", CLOUD);
     dispatcher.write_requests(4);
     (github, dispatcher)

@@ -23,11 +23,11 @@ tests:
 ";
 
 /// A runner repository, and the calls that AgentV makes for the suite.
-struct Scene {
+struct SuiteCalls {
     stage: Stage,
 }
 
-impl Scene {
+impl SuiteCalls {
     fn new(suite: &str) -> Self {
         Self::on(Stage::new(), suite)
     }
@@ -100,7 +100,7 @@ impl Scene {
 
 #[test]
 fn one_run_answers_all_tests() {
-    let scene = Scene::new(FINE);
+    let scene = SuiteCalls::new(FINE);
     let (told, rows) = scene.batch(0);
     assert_eq!(told, "");
     let answers: Vec<(&str, &str)> =
@@ -117,7 +117,7 @@ fn one_run_answers_all_tests() {
 
 #[test]
 fn a_failed_test_is_reported_by_its_own_call() {
-    let scene = Scene::new(ONE_FAILS);
+    let scene = SuiteCalls::new(ONE_FAILS);
     let (told, rows) = scene.batch(5);
     assert_snapshot!(told, @"1 of 2 tests have no response, first `fails`: the call failed (bad_request, HTTP 400): `messages` has no user message");
     assert_eq!(rows.len(), 2, "a failure is a row, never a hole");
@@ -139,7 +139,7 @@ fn a_failed_test_is_reported_by_its_own_call() {
 
 #[test]
 fn the_test_id_can_be_passed_as_an_option() {
-    let scene = Scene::new(ONE_FAILS);
+    let scene = SuiteCalls::new(ONE_FAILS);
     scene.batch(5);
     let (output, file) = scene.call("elsewhere.json", &["--id", "a"]);
     output.expect(0);
@@ -153,7 +153,7 @@ fn the_test_id_can_be_passed_as_an_option() {
 
 #[test]
 fn a_failed_batch_is_reported_for_every_test() {
-    let scene = Scene::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
+    let scene = SuiteCalls::on(Stage::new().env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
     let (told, rows) = scene.batch(1);
     assert!(rows.is_empty());
     assert_snapshot!(told, @"cannot read the repository `acme/runner`: GitHub returned 401: Bad credentials (hint: the token is wrong, expired or revoked: create a new one; on GitHub Enterprise Server it must be a token of that server)");
@@ -169,7 +169,7 @@ fn in_a_github_step_no_mask_command_is_printed_into_the_results() {
     let secret = "sk-known-to-the-step-0123456789";
     let stage =
         Stage::new().env("GITHUB_ACTIONS", "true").env("GITHUB_RUN_ID", "7").env("OPENAI_API_KEY", secret);
-    let scene = Scene::on(stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
+    let scene = SuiteCalls::on(stage.env("GH_ENTERPRISE_TOKEN", "github_pat_wrong"), FINE);
     let (told, _) = scene.batch(1);
     assert_eq!(told.lines().count(), 1, "{told}");
     for hidden in [secret, "github_pat_wrong", "::"] {
@@ -180,7 +180,7 @@ fn in_a_github_step_no_mask_command_is_printed_into_the_results() {
 
 #[test]
 fn a_failed_run_is_reported_for_every_test() {
-    let scene = Scene::new(FINE);
+    let scene = SuiteCalls::new(FINE);
     scene.stage.github.put_file(crate::support::stage::REPO, "targets.yaml", "targets: []\n");
     let (told, rows) = scene.batch(5);
     assert_eq!(rows.len(), 3);
@@ -197,7 +197,7 @@ fn a_failed_run_is_reported_for_every_test() {
 
 #[test]
 fn a_suite_with_trials_is_not_batched() {
-    let scene = Scene::new(&format!("execution: {{ trials: {{ count: 3 }} }}\n{FINE}"));
+    let scene = SuiteCalls::new(&format!("execution: {{ trials: {{ count: 3 }} }}\n{FINE}"));
     // AgentV does not request a batch for it.
     assert_snapshot!(scene.failure("a", 3), @"AgentV requested the test `a` without a batch: it makes none without `provider_batching: true`, and none for a suite with `trials`; `run-evals adapter` is the command for those");
     let (told, rows) = scene.batch(3);
@@ -208,14 +208,14 @@ fn a_suite_with_trials_is_not_batched() {
 
 #[test]
 fn an_unknown_test_is_an_error() {
-    let scene = Scene::new(FINE);
+    let scene = SuiteCalls::new(FINE);
     scene.batch(0);
     assert_snapshot!(scene.failure("other", 3), @"`s.eval.yaml` has no test `other`: AgentV runs another suite than its target's command names");
 }
 
 #[test]
 fn a_changed_suite_needs_a_new_batch() {
-    let scene = Scene::new(FINE);
+    let scene = SuiteCalls::new(FINE);
     scene.batch(0);
     scene.workspace().write("evals/s.eval.yaml", format!("{FINE}  - {{ id: new, input: x, criteria: y }}\n"));
     assert!(scene.failure("a", 3).contains("without a batch: it makes none"));
@@ -225,7 +225,7 @@ fn a_changed_suite_needs_a_new_batch() {
 
 #[test]
 fn a_call_for_one_test_waits_for_the_batch() {
-    let scene = Scene::on(Stage::with_llm(&["--latency-ms", "3000"]), FINE);
+    let scene = SuiteCalls::on(Stage::with_llm(&["--latency-ms", "3000"]), FINE);
     let file = scene.workspace().path("tmp/agentv-batch-1763369000000-x1y2z3a.jsonl");
     let args = ["dispatch", "--agentv-batch", "s.eval.yaml", "--target", "cloud", "--output-file"];
     let mut command = scene.workspace().command(&[&args[..], &[file.to_str().unwrap()]].concat());
@@ -240,7 +240,7 @@ fn a_call_for_one_test_waits_for_the_batch() {
 
 #[test]
 fn a_killed_batch_says_how_to_collect() {
-    let scene = Scene::on(Stage::with_llm(&["--latency-ms", "5000"]), FINE);
+    let scene = SuiteCalls::on(Stage::with_llm(&["--latency-ms", "5000"]), FINE);
     let file = scene.workspace().path("tmp/agentv-batch-1763369000000-x1y2z3a.jsonl");
     let args = ["dispatch", "--agentv-batch", "s.eval.yaml", "--target", "cloud", "--output-file"];
     let mut command = scene.workspace().command(&[&args[..], &[file.to_str().unwrap()]].concat());
@@ -261,7 +261,7 @@ fn a_killed_batch_says_how_to_collect() {
 
 #[test]
 fn the_command_line_is_checked() {
-    let scene = Scene::new(FINE);
+    let scene = SuiteCalls::new(FINE);
     let refused = |args: &[&str]| scene.workspace().run(&[&["dispatch"], args].concat()).expect(2).stderr;
     assert_snapshot!(refused(&["--agentv-batch", "evals/s.eval.yaml"]), @"the following required arguments were not provided: --output-file <FILE> (hint: `run-evals dispatch --help` shows how)");
     assert_snapshot!(refused(&["--agentv-batch", "--requests", "r.jsonl", "--output-file", "x.jsonl"]), @"the argument '--agentv-batch' cannot be used with '--requests <FILE>' (hint: `run-evals dispatch --help` shows how)");

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::support::{MockLlm, Scene, Workspace};
+use crate::support::{MockLlm, PaidResults, Workspace};
 
 const EVAL: [&str; 6] = ["eval", "suite.eval.yaml", "--target", "llm", "--output", "out"];
 const DISPATCH: [&str; 7] =
@@ -12,7 +12,7 @@ const GOOD_REQUEST: &str = "{\"id\":\"a\",\"messages\":[{\"role\":\"user\",\"con
 
 /// The error of `eval` for a good suite with these targets.
 fn targets(text: impl AsRef<[u8]>, args: &[&str]) -> String {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     scene.workspace.write("suite.eval.yaml", GOOD_SUITE);
     scene.workspace.write("targets.yaml", text);
     scene.refused(args)
@@ -20,7 +20,7 @@ fn targets(text: impl AsRef<[u8]>, args: &[&str]) -> String {
 
 /// The error of `eval` for this suite and the files beside it, with a good target.
 fn suite(text: &str, files: &[(&str, &str)]) -> String {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     scene.workspace.write("suite.eval.yaml", text);
     for (name, text) in files {
         scene.workspace.write(name, text);
@@ -30,7 +30,7 @@ fn suite(text: &str, files: &[(&str, &str)]) -> String {
 
 /// The error of `dispatch` for this requests file with a good target.
 fn requests(text: impl AsRef<[u8]>) -> String {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     scene.workspace.write("requests.jsonl", text);
     scene.refused(&DISPATCH)
 }
@@ -147,7 +147,7 @@ fn an_unset_variable() {
 
 #[test]
 fn an_unknown_target() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     scene.workspace.write("suite.eval.yaml", GOOD_SUITE);
     assert_snapshot!(scene.refused(&["eval", "suite.eval.yaml", "--target", "lmm"]), @r"
     error: no target `lmm` in `targets.yaml`
@@ -164,7 +164,7 @@ fn an_unknown_target() {
 
 #[test]
 fn a_missing_targets_file() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     scene.workspace.write("evals/suite.eval.yaml", GOOD_SUITE);
     std::fs::remove_file(scene.workspace.path("targets.yaml")).unwrap();
     assert_snapshot!(scene.refused(&["eval", "evals/suite.eval.yaml", "--target", "llm"]), @r"
@@ -234,7 +234,7 @@ fn a_workflow_command_in_a_key_is_escaped() {
 
 #[test]
 fn a_missing_suite() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     assert_snapshot!(scene.refused(&EVAL), @r"
     error: cannot read the suite `suite.eval.yaml`: No such file or directory (os error 2)
 
@@ -327,7 +327,7 @@ fn a_test_without_input_or_criteria() {
 
 #[test]
 fn an_attachment_outside_the_roots() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     let repo = scene.workspace.path("repo");
     let secret = scene.workspace.path("secret.txt");
     scene.workspace.write("repo/targets.yaml", "targets:\n  - name: llm\n    provider: mock\n");
@@ -584,7 +584,7 @@ fn a_workflow_command_in_a_request_is_escaped() {
 
 #[test]
 fn unreadable_requests() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     assert_snapshot!(scene.refused(&["dispatch", "--requests", "gone.jsonl", "--target", "llm"]), @r#"
     error: cannot read `gone.jsonl`: No such file or directory (os error 2)
 
@@ -623,7 +623,7 @@ fn a_budget_without_a_price() {
 
     hint: add `price: { input_per_mtok: …, output_per_mtok: … }` to the target, or remove the budget
     ");
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     assert_snapshot!(scene.refused(&[&DISPATCH[..], &["--budget-usd", "1"]].concat()), @r"
     error: a budget needs a `price` in target `llm`
 
@@ -655,7 +655,7 @@ fn a_budget_without_a_price_is_reported_before_any_target_is_called() {
 
 #[test]
 fn wrong_usage() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     let no_command = scene.fails(2, &[]);
     assert!(no_command.contains("Usage: run-evals [OPTIONS] <COMMAND>"), "{no_command}");
     assert_snapshot!(scene.fails(2, &["eval", "suite.eval.yaml", "--tragets", "x"]), @r"
@@ -713,7 +713,7 @@ fn wrong_usage() {
 
 #[test]
 fn an_unknown_batch() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     assert_snapshot!(scene.refused(&["collect", "gone", "--output", "other"]), @r"
     error: no batch `gone` in the exchange `.run-evals/exchange.git`
 
@@ -734,7 +734,7 @@ fn an_unknown_batch() {
 
 #[test]
 fn an_exchange_path_that_is_not_an_exchange() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     scene.workspace.write("file", "text");
     scene.workspace.write("folder/file", "text");
     scene.workspace.write("nearly/HEAD", "no ref");
@@ -773,7 +773,7 @@ fn an_exchange_path_that_is_not_an_exchange() {
 
 #[test]
 fn an_output_that_is_not_a_directory() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     scene.workspace.write("file", "text");
     let args = ["dispatch", "--requests", "requests.jsonl", "--target", "llm", "--output", "file"];
     assert_snapshot!(scene.refused(&args), @r"

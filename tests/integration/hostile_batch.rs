@@ -7,7 +7,7 @@ use run_evals::testing::Digest;
 use serde_json::{Value, json};
 use tar::EntryType;
 
-use crate::support::{Forgery, Scene, git, hand_over, header};
+use crate::support::{Forgery, PaidResults, git, hand_over, header};
 
 const RUN: [&str; 3] = ["run", "--batch-id", "b1"];
 
@@ -29,7 +29,7 @@ fn refused_request(request: Value) -> String {
 
 /// The error of `run` and `collect` for a batch of these bytes; the same, as far as both read it.
 fn refused(archive: &[u8]) -> String {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     hand_over(&scene.workspace, "b1", archive);
     let message = scene.refused(&RUN);
     if !message.contains("duplicate id") && !message.contains("is not in the batch") {
@@ -40,7 +40,7 @@ fn refused(archive: &[u8]) -> String {
 
 #[test]
 fn a_valid_batch_made_by_hand_is_run() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     let name = format!("files/{}", Digest::of(b"text"));
     let archive = Forgery::of(&[good_request()]).file(&name, b"text").pack();
     hand_over(&scene.workspace, "b1", &archive);
@@ -51,7 +51,7 @@ fn a_valid_batch_made_by_hand_is_run() {
 
 #[test]
 fn a_wrong_digest() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     hand_over(&scene.workspace, "b1", &Forgery::of(&[good_request()]).pack());
     let other = Digest::of(b"another batch").to_string();
     assert_snapshot!(scene.refused(&[&RUN[..], &["--batch-sha256", &other]].concat()), @r"
@@ -270,7 +270,7 @@ fn manifests() {
 
 #[test]
 fn a_target_missing_in_the_runner() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     hand_over(&scene.workspace, "b1", &Forgery::of(&[good_request()]).set("target", "other").pack());
     assert_snapshot!(scene.refused(&RUN), @r"
     error: no target `other` in `targets.yaml`
@@ -380,7 +380,7 @@ fn lines_that_are_not_requests() {
 
 #[test]
 fn a_shard_outside_the_batch() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     hand_over(&scene.workspace, "b1", &Forgery::of(&[good_request()]).pack());
     assert_snapshot!(scene.refused(&[&RUN[..], &["--shard", "1"]].concat()), @r"
     error: no shard 1 in batch `b1`
@@ -398,7 +398,7 @@ fn a_shard_outside_the_batch() {
 
 #[test]
 fn a_branch_without_a_batch() {
-    let scene = Scene::new();
+    let scene = PaidResults::new();
     git(&scene.workspace, &["update-ref", "refs/heads/eval-batch/b1", "refs/heads/eval-results/kept"], b"");
     assert_snapshot!(scene.refused(&RUN), @r"
     error: the branch `eval-batch/b1` exists but has no `batch.tar.gz`

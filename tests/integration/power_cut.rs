@@ -21,13 +21,13 @@ const COMMAND: [&str; 10] =
     ["eval", "suite.eval.yaml", "--target", "llm", "--output", "out", "--no-grade", "-q", "--batch-id", "b1"];
 
 /// A workspace on a disk whose power can be cut.
-struct Stage<'d> {
+struct PoweredRun<'d> {
     disk: &'d Disk,
     llm: MockLlm,
     workspace: Workspace,
 }
 
-impl<'d> Stage<'d> {
+impl<'d> PoweredRun<'d> {
     fn new(disk: &'d Disk) -> Self {
         let llm = MockLlm::start(&["--latency-ms", "30", "--jitter-ms", "10"]);
         let workspace = Workspace::within(&disk.path());
@@ -129,7 +129,7 @@ struct Cut {
 }
 
 fn cut_and_resume(disk: &Disk, moment: Moment) -> Result<(u64, bool), String> {
-    let stage = Stage::new(disk);
+    let stage = PoweredRun::new(disk);
     let cut = stage.run_until(moment);
     let journaled = stage.journaled();
     if cut.finished.is_some_and(|status| status.success()) {

@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::support::Workspace;
 
+const BINARY: &str = env!("CARGO_BIN_EXE_run-evals");
+
 const EXCHANGE: &str = ".run-evals/exchange.git";
 
 fn workspace() -> Workspace {
@@ -98,10 +100,8 @@ fn waiting_sync(starter: &[&str]) -> (Workspace, Child, TcpStream) {
             "benchmarks:\n  - id: one\n    path: ../clones/one\n    source: {{ url: \"{url}\", ref: main }}\n"
         ),
     );
-    let plain = workspace.command(&["sync", "one"]);
     let mut command = Command::new(starter[0]);
-    command.args(&starter[1..]).arg(plain.get_program()).args(plain.get_args()).current_dir(workspace.root());
-    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    workspace.like(command.args(&starter[1..]).args([BINARY, "sync", "one"]));
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (mut connection, _) = listener.accept().unwrap();
     connection.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

@@ -40,12 +40,12 @@ const KEYS: [&str; 27] = [
 ];
 
 /// A directory with a suite, and a file that appears if an untrusted command is run.
-struct Scene {
+struct HostileCheckout {
     workspace: Workspace,
     mark: PathBuf,
 }
 
-impl Scene {
+impl HostileCheckout {
     fn new() -> Self {
         Self::with(Workspace::new())
     }
@@ -170,13 +170,13 @@ fn an_exchange_in_a_checkout_runs_nothing() {
         &["eval", "s.eval.yaml", "--target", "m", "--no-grade", "--baseline", "main"],
     ];
     for args in commands {
-        let scene = Scene::new();
+        let scene = HostileCheckout::new();
         scene.promisor(".run-evals/exchange.git");
         let output = scene.workspace.run(args);
         // A wrong option would end before git starts.
         assert_ne!(output.code, Some(2), "{args:?}: {}", output.stderr);
         scene.check(&format!("{args:?}: {}", output.stderr));
-        let scene = Scene::new();
+        let scene = HostileCheckout::new();
         scene.promisor(".run-evals/exchange.git");
         // The repository of the checkout is untrusted, too.
         scene.promisor(".git");
@@ -194,7 +194,7 @@ fn an_exchange_in_the_container_of_the_action_runs_nothing() {
         .env("INPUT_SUITE", "s.eval.yaml")
         .env("INPUT_TARGET", "m")
         .env("INPUT_NO-GRADE", "true");
-    let scene = Scene::with(workspace);
+    let scene = HostileCheckout::with(workspace);
     scene.promisor(".run-evals/exchange.git");
     let output = scene.workspace.run(&[]);
     assert!(!output.stderr.contains("unknown"), "{}", output.stderr);
@@ -203,7 +203,7 @@ fn an_exchange_in_the_container_of_the_action_runs_nothing() {
 
 #[test]
 fn settings_of_an_exchange_are_removed() {
-    let scene = Scene::new();
+    let scene = HostileCheckout::new();
     scene.eval(&[]).expect(0);
     let config = ".run-evals/exchange.git/config";
     let ours = scene.workspace.read(config);
@@ -256,7 +256,7 @@ fn an_exchange_that_points_elsewhere_is_rejected() {
         }),
     ];
     for (path, make) in cases {
-        let scene = Scene::new();
+        let scene = HostileCheckout::new();
         scene.eval(&[]).expect(0);
         let _ = fs::remove_file(scene.workspace.path(".run-evals/exchange.git/packed-refs"));
         make(&scene.workspace.path(".run-evals/exchange.git"));
@@ -271,7 +271,7 @@ fn an_exchange_that_points_elsewhere_is_rejected() {
         assert!(scene.workspace.read("targets.yaml").starts_with("targets:"), "written through a link");
     }
     // A damaged exchange is repaired, but nothing is moved through a link.
-    let scene = Scene::new();
+    let scene = HostileCheckout::new();
     scene.eval(&[]).expect(0);
     let exchange = scene.workspace.path(".run-evals/exchange.git");
     fs::remove_file(exchange.join("config")).unwrap();
@@ -284,7 +284,7 @@ fn an_exchange_that_points_elsewhere_is_rejected() {
     assert!(exchange.join("config/file").exists());
     assert_eq!(fs::read_dir(scene.workspace.path("outside")).unwrap().count(), 0);
 
-    let scene = Scene::new();
+    let scene = HostileCheckout::new();
     scene.eval(&[]).expect(0);
     fs::rename(scene.workspace.path(".run-evals/exchange.git"), scene.workspace.path("real.git")).unwrap();
     symlink("../real.git", scene.workspace.path(".run-evals/exchange.git")).unwrap();
@@ -294,7 +294,7 @@ fn an_exchange_that_points_elsewhere_is_rejected() {
 
 #[test]
 fn a_suite_folder_that_is_a_bare_repository_runs_nothing() {
-    let scene = Scene::new();
+    let scene = HostileCheckout::new();
     scene.suite("two/");
     for dir in ["two/objects", "two/refs"] {
         fs::create_dir_all(scene.workspace.path(dir)).unwrap();
@@ -317,7 +317,7 @@ fn a_suite_folder_that_is_a_bare_repository_runs_nothing() {
 #[test]
 fn bundle_ignores_git_settings_of_a_checkout() {
     for key in KEYS {
-        let scene = Scene::new();
+        let scene = HostileCheckout::new();
         scene.checkout("repo");
         scene.config("repo/.git/config", key, &scene.evil());
         let output = scene.workspace.run(&["bundle", "repo/s.eval.yaml", "--output", "b"]).expect(0);
@@ -329,7 +329,7 @@ fn bundle_ignores_git_settings_of_a_checkout() {
 
 #[test]
 fn bundle_ignores_repositories_elsewhere() {
-    type Make = fn(&Scene);
+    type Make = fn(&HostileCheckout);
     let cases: [(&str, Make); 6] = [
         ("a file `.git`", |scene| {
             fs::rename(scene.workspace.path("repo/.git"), scene.workspace.path("repo/elsewhere")).unwrap();
@@ -374,7 +374,7 @@ fn bundle_ignores_repositories_elsewhere() {
         }),
     ];
     for (what, make) in cases {
-        let scene = Scene::new();
+        let scene = HostileCheckout::new();
         scene.checkout("repo");
         make(&scene);
         let check = scene.workspace.run(&["bundle", "repo/s.eval.yaml", "--check"]);
@@ -387,7 +387,7 @@ fn bundle_ignores_repositories_elsewhere() {
 #[test]
 fn a_repository_named_by_a_suite_is_queried_without_running_anything() {
     for url in ["ext::touch MARK", "./evil", "file:///WORK/repo/evil"] {
-        let scene = Scene::new();
+        let scene = HostileCheckout::new();
         scene.checkout("repo");
         for (key, value) in [("protocol.ext.allow", "always"), ("protocol.allow", "always")] {
             scene.config("repo/.git/config", key, value);
@@ -408,7 +408,7 @@ fn a_repository_named_by_a_suite_is_queried_without_running_anything() {
 
 #[test]
 fn a_program_called_git_in_the_checkout_is_not_run() {
-    let scene = Scene::new();
+    let scene = HostileCheckout::new();
     scene.workspace.write_program("git", format!("#!/bin/sh\ntouch {}\n", scene.mark.display()));
     let path = format!(".:{}", std::env::var("PATH").unwrap());
     let mut command = scene.workspace.command(&["eval", "s.eval.yaml", "--target", "m", "--no-grade"]);
@@ -418,7 +418,7 @@ fn a_program_called_git_in_the_checkout_is_not_run() {
 
 #[test]
 fn control_characters_of_a_checkout_do_not_reach_the_terminal() {
-    let scene = Scene::new();
+    let scene = HostileCheckout::new();
     scene.eval(&[]).expect(0);
     let odd = "refs/heads/a\u{1b}[2Jb";
     symlink("/", scene.workspace.path(".run-evals/exchange.git").join(odd)).unwrap();
@@ -431,8 +431,9 @@ fn programs_in_the_checkout_are_not_run() {
     let real = std::env::var("PATH").unwrap();
     for path in [format!(".:{real}"), format!(":{real}"), format!("bin:{real}"), format!("/nowhere::{real}")]
     {
-        let scene =
-            Scene::with(Workspace::new().env("PATH", &path).env("GITHUB_API_URL", "http://127.0.0.1:9"));
+        let scene = HostileCheckout::with(
+            Workspace::new().env("PATH", &path).env("GITHUB_API_URL", "http://127.0.0.1:9"),
+        );
         for name in ["gh", "ssh", "git-lfs", "bin/gh", "bin/ssh", "x/ssh", "x/bin/ssh"] {
             scene.workspace.write_program(name, format!("#!/bin/sh\ntouch {}\n", scene.mark.display()));
         }
@@ -475,7 +476,7 @@ fn links_in_the_git_directory_of_a_checkout_are_rejected() {
         "run-evals-forward.json",
     ];
     for name in names {
-        let scene = Scene::new();
+        let scene = HostileCheckout::new();
         scene.checkout("repo");
         let (inner, outer) = (scene.workspace.path("repo/.git").join(name), scene.workspace.path("outer"));
         fs::create_dir(&outer).unwrap();
@@ -500,7 +501,7 @@ fn links_in_the_git_directory_of_a_checkout_are_rejected() {
 
 #[test]
 fn a_linked_work_tree_is_accepted() {
-    let scene = Scene::new();
+    let scene = HostileCheckout::new();
     scene.checkout("repo");
     scene.git("repo", &["worktree", "add", "-q", "../linked"]);
     let output = scene.workspace.run(&["bundle", "linked/s.eval.yaml", "--output", "b"]).expect(0);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::shared::number;
 use super::{ReportArgs, WorkArgs, examples};
 use crate::config::parse_duration;
 use crate::console::actions;
@@ -98,8 +99,5 @@ fn parse_trials(text: &str) -> Result<NonZeroU32, String> {
 }
 
 fn parse_score(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(score) if (0.0..=1.0).contains(&score) => Ok(score),
-        _ => Err("expected a score from 0 to 1, for example `0.8`".to_owned()),
-    }
+    number(text, 0.0..=1.0, "score", "0.8")
 }

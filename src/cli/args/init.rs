@@ -6,6 +6,7 @@ use clap::{Args, Subcommand};
 use clap_complete::Shell;
 
 use super::{GithubArgs, examples};
+use crate::setup::known_providers;
 
 /// `init`.
 #[derive(Debug, Args)]
@@ -34,8 +35,8 @@ pub struct InitRunnerArgs {
     /// The runner repository
     #[arg(value_name = "OWNER/REPO")]
     pub repo: String,
-    /// The provider of the first target: openai, anthropic, gemini, azure, openai-compatible, openrouter or mock
-    #[arg(long, value_name = "NAME", required_unless_present = "keyless")]
+    /// The provider of the first target.
+    #[arg(long, value_name = "NAME", required_unless_present = "keyless", help = provider_help())]
     pub provider: Option<String>,
     /// Store no key: openai, anthropic, azure, aws (bedrock) or gcp (vertex) trusts the jobs of the repository. Prints what to set up at
     /// the provider
@@ -80,6 +81,12 @@ pub struct InitRunnerArgs {
     /// Which GitHub.
     #[command(flatten)]
     pub github: GithubArgs,
+}
+
+fn provider_help() -> String {
+    let names = known_providers().join(", ");
+    let (others, last) = names.rsplit_once(", ").unwrap_or_default();
+    format!("The provider of the first target: {others} or {last}")
 }
 
 fn parse_price(text: &str) -> Result<(f64, f64), String> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::shared::number;
 use super::{Format, GithubArgs, examples, positive};
 use crate::engine::report::ReportOptions;
 use crate::model::ProblemKind;
@@ -148,15 +149,9 @@ impl FailOn {
 }
 
 fn parse_share(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("expected a share from 0 to 1, for example `0.9`".to_owned()),
-    }
+    number(text, 0.0..=1.0, "share", "0.9")
 }
 
 fn parse_level(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(level) if (0.0001..=0.5).contains(&level) => Ok(level),
-        _ => Err("expected a level from 0.0001 to 0.5, for example `0.05`".to_owned()),
-    }
+    number(text, 0.0001..=0.5, "level", "0.05")
 }

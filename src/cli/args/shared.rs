@@ -1,19 +1,22 @@
 //! The options that several commands share.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::display::Display;
 use crate::config::parse_duration;
 use crate::console;
 use crate::engine::{
     EarlierBatch, ExecutionOptions, HandoverChoice, Input, RemoteOptions, RunLimits, TestChoice,
 };
 use crate::exchange::LocalExchange;
-use crate::github::Access;
+use crate::github::{Access, Client};
 use crate::model::BatchId;
 use crate::protocol::MOST_REQUESTS;
+use crate::util::process_env::ProcessEnv;
 
 /// What `eval` and `dispatch` take alike.
 #[derive(Debug, Clone, Args)]
@@ -165,6 +168,11 @@ impl GithubArgs {
             app_key_file: self.app_key_file.clone(),
         }
     }
+
+    /// A client that prints what it waits for.
+    pub(in crate::cli) fn client(&self, env: &ProcessEnv, display: &Display) -> anyhow::Result<Client> {
+        self.access().client(env, Arc::new(display.say()))
+    }
 }
 
 /// How a batch gets to a runner repository, and what stays there.
@@ -232,6 +240,19 @@ impl Format {
 /// Parses a whole number from 1 on.
 pub(in crate::cli) fn positive<N: std::str::FromStr>(text: &str) -> Result<N, String> {
     text.parse().map_err(|_| "expected a whole number, 1 or more".to_owned())
+}
+
+/// Parses a number in a range.
+pub(super) fn number(
+    text: &str,
+    legal: std::ops::RangeInclusive<f64>,
+    what: &str,
+    example: &str,
+) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| legal.contains(number));
+    number.ok_or_else(|| {
+        format!("expected a {what} from {} to {}, for example `{example}`", legal.start(), legal.end())
+    })
 }
 
 fn parse_budget(text: &str) -> Result<f64, String> {

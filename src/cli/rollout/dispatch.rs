@@ -4,11 +4,10 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::args::{Format, RolloutDispatchArgs};
 use crate::cli::display::Display;
-use crate::cli::github;
 use crate::console::{self, actions, signals};
 use crate::engine::{Progress, inputs, observe};
-use crate::model::{Exit, Failure, Secret, printable};
-use crate::rollout::dispatch::{DispatchOptions, DispatchProgress, dispatch as run, is_finished, read_rows};
+use crate::model::{Exit, Failure, Secret};
+use crate::rollout::dispatch::{DispatchOptions, DispatchProgress, dispatch as run, read_rows};
 use crate::rollout::{Endpoint, KEY, check_base_url};
 
 /// The variables for the tracing endpoint's key; the first two are Eval Protocol's.
@@ -27,7 +26,7 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
         let message = format!("`--send-key` has no key to send: none of `{}` is set", KEYS.join("`, `"));
         return Err(Failure::new(Exit::Usage, message).into());
     }
-    let client = github::client(&args.github, env.process(), display)?;
+    let client = args.github.client(env.process(), display)?;
     let options = DispatchOptions {
         target,
         endpoint: Endpoint::new(base, key.clone(), &[])?,
@@ -53,45 +52,32 @@ pub(super) async fn dispatch(args: RolloutDispatchArgs, display: &Display) -> an
         };
         observe(display, view, Box::pin(work)).await?
     };
-    let finished = done.rows.iter().filter(|row| is_finished(row)).count();
-    for row in done.rows.iter().filter(|row| !is_finished(row)) {
-        let text = |path: &str| printable(row.pointer(path).and_then(Value::as_str).unwrap_or_default());
-        let (row_id, message) = (text("/input_metadata/row_id"), text("/rollout_status/message"));
-        let code = row.pointer("/rollout_status/code").and_then(Value::as_i64).unwrap_or_default();
-        console::error(&format!("row `{row_id}` failed with status {code}: {message}"));
+    for failure in done.failures() {
+        console::error(&failure);
     }
+    let finished = done.finished();
     let failed = done.rows.len() - finished;
+    let result = format!("{finished} of {count} rows finished, {failed} failed");
     if args.output.is_none() {
         let lines: Vec<String> = done.rows.iter().map(ToString::to_string).collect();
         console::json(&format!("{}\n", lines.join("\n")))?;
-        display.note(&format!("{finished} of {count} rows finished, {failed} failed"));
+        display.note(&result);
     } else {
+        let counts = json!({"rows": count, "finished": finished, "failed": failed, "runs": done.runs});
         match args.format {
-            Format::Text => {
-                console::stdout(&format!(
-                    "{finished} of {count} rows finished, {failed} failed, in {} runs\n",
-                    done.runs
-                ))?;
-            }
-            Format::Json => {
-                let counts =
-                    json!({"rows": count, "finished": finished, "failed": failed, "runs": done.runs});
-                console::json(&format!("{counts}\n"))?;
-            }
+            Format::Text => console::stdout(&format!("{result}, in {} runs\n", done.runs))?,
+            Format::Json => console::json(&format!("{counts}\n"))?,
         }
     }
     actions::outputs(&[("answered", finished.to_string()), ("failed", (count - finished).to_string())])?;
     if done.interrupted {
         let left = count - done.rows.len();
-        let failure = Failure::new(
-            Exit::Incomplete,
-            format!("interrupted: {left} rows are left, and their runs continue"),
-        );
-        return Err(match &args.output {
-            Some(_) => failure.hint("the same command resumes"),
-            None => failure.hint("with `--output FILE` the next command could resume"),
-        }
-        .into());
+        let message = format!("interrupted: {left} rows are left, and their runs continue");
+        let hint = match &args.output {
+            Some(_) => "the same command resumes",
+            None => "with `--output FILE` the next command could resume",
+        };
+        return Err(Failure::new(Exit::Incomplete, message).hint(hint).into());
     }
     Ok(if finished == count { Exit::Ok } else { Exit::Incomplete })
 }

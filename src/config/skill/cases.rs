@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::library::{Library, ReadData, Refused, is_inside, json, place};
+use super::library::{Library, ReadData, ReadRefusal, is_inside, json, place};
 use super::{Expected, OutputFormat, SkillCase, message, pointer};
 use crate::config::{Document, Node, Problems};
 use crate::model::{Digest, SkillName, SkipReason, Skipped};
@@ -25,7 +25,7 @@ pub(super) struct Cases {
 }
 
 /// Which kinds of expected answers a case has.
-struct Answers {
+struct ExpectedAnswers {
     json: Option<Value>,
     markdown: Option<String>,
 }
@@ -60,7 +60,7 @@ pub(super) fn read(
         Ok(names) => names,
         Err(refused) => {
             let message = match refused {
-                Refused::Link => format!("`{folder}` has a link in it; links are not followed"),
+                ReadRefusal::Link => format!("`{folder}` has a link in it; links are not followed"),
                 refused => refused.explain(&folder),
             };
             problems.error(&place(&folder), message);
@@ -80,7 +80,7 @@ pub(super) fn read(
             problems.error_with_hint(&place(&folder), format!("`{id}` cannot be the name of a case"), hint);
             continue;
         }
-        let reader = Reader { library, datasets, format, base: format!("{folder}/{id}") };
+        let reader = CaseReader { library, datasets, format, base: format!("{folder}/{id}") };
         match reader.case(&id, &mut hasher, problems) {
             Some(Ok(case)) => cases.run.push(case),
             Some(Err(reason)) => cases.skipped.push(Skipped { case: id, reason }),
@@ -97,14 +97,14 @@ fn is_case_id(id: &str) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-struct Reader<'l> {
+struct CaseReader<'l> {
     library: &'l Library,
     datasets: Option<&'l ReadData<'l>>,
     format: OutputFormat,
     base: String,
 }
 
-impl Reader<'_> {
+impl CaseReader<'_> {
     /// The case, or why it cannot run; `None` if an error was recorded.
     fn case(
         &self,
@@ -183,10 +183,10 @@ impl Reader<'_> {
         (inputs.map(Node::to_json), path.map(str::to_owned))
     }
 
-    fn answers(&self, problems: &mut Problems) -> Answers {
+    fn answers(&self, problems: &mut Problems) -> ExpectedAnswers {
         let json = self.text("expected.json", problems).and_then(|source| json(&source, problems));
         let markdown = self.text("expected.md", problems).map(|source| source.text.clone());
-        Answers { json, markdown }
+        ExpectedAnswers { json, markdown }
     }
 
     /// The input, and the data-set file it came from; `None` if an error was recorded.
@@ -229,7 +229,7 @@ impl Reader<'_> {
             }
         };
         let Some(datasets) = self.datasets else { return Some(Err(SkipReason::NoDatasets)) };
-        let read = if is_inside(&path) { datasets(&path, MOST_BYTES) } else { Err(Refused::Path) };
+        let read = if is_inside(&path) { datasets(&path, MOST_BYTES) } else { Err(ReadRefusal::Path) };
         match read {
             Ok(None) => Some(Err(SkipReason::DatasetFileMissing)),
             Ok(Some(bytes)) => match String::from_utf8(bytes) {

@@ -15,11 +15,11 @@ pub(super) struct Library {
 }
 
 /// Reads a data-set file by its path, up to a number of bytes; `None` if it does not exist.
-pub type ReadData<'d> = dyn Fn(&str, u64) -> Result<Option<Vec<u8>>, Refused> + 'd;
+pub type ReadData<'d> = dyn Fn(&str, u64) -> Result<Option<Vec<u8>>, ReadRefusal> + 'd;
 
 /// Why a path is not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refused {
+pub enum ReadRefusal {
     /// It is not relative, or leads upwards, or into `.git`.
     Path,
     /// It, or a folder on the way, is a link.
@@ -32,7 +32,7 @@ pub enum Refused {
     Failed(String),
 }
 
-impl Refused {
+impl ReadRefusal {
     /// The problem with the path, for messages.
     pub(super) fn explain(&self, path: &str) -> String {
         match self {
@@ -51,23 +51,23 @@ impl Library {
     }
 
     /// The bytes of a file; `None` if it does not exist.
-    pub(super) fn read(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>, Refused> {
+    pub(super) fn read(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>, ReadRefusal> {
         let Some(full) = self.walk(path)? else { return Ok(None) };
-        let failed = |error: std::io::Error| Refused::Failed(error.to_string());
+        let failed = |error: std::io::Error| ReadRefusal::Failed(error.to_string());
         // Opening a pipe would block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let opened = rustix::fs::open(&full, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
         let file = std::fs::File::from(opened);
         let metadata = file.metadata().map_err(failed)?;
         if !metadata.is_file() {
-            return Err(Refused::NoFile);
+            return Err(ReadRefusal::NoFile);
         }
         if metadata.len() > most {
-            return Err(Refused::TooLarge(most));
+            return Err(ReadRefusal::TooLarge(most));
         }
         let mut bytes = Vec::new();
         file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 > most { Err(Refused::TooLarge(most)) } else { Ok(Some(bytes)) }
+        if bytes.len() as u64 > most { Err(ReadRefusal::TooLarge(most)) } else { Ok(Some(bytes)) }
     }
 
     /// The text of a file; records an error if it cannot be read or is not UTF-8.
@@ -89,18 +89,18 @@ impl Library {
     }
 
     /// The names of the folders in a folder, sorted; rejects links and names that are not UTF-8, ignores files.
-    pub(super) fn folders(&self, path: &str) -> Result<Vec<String>, Refused> {
+    pub(super) fn folders(&self, path: &str) -> Result<Vec<String>, ReadRefusal> {
         let Some(full) = self.walk(path)? else { return Ok(Vec::new()) };
-        let failed = |error: std::io::Error| Refused::Failed(error.to_string());
+        let failed = |error: std::io::Error| ReadRefusal::Failed(error.to_string());
         let mut names = Vec::new();
         for entry in std::fs::read_dir(full).map_err(failed)? {
             let entry = entry.map_err(failed)?;
             let kind = entry.file_type().map_err(failed)?;
             if kind.is_symlink() {
-                return Err(Refused::Link);
+                return Err(ReadRefusal::Link);
             }
             if kind.is_dir() {
-                names.push(entry.file_name().into_string().map_err(|_| Refused::Path)?);
+                names.push(entry.file_name().into_string().map_err(|_| ReadRefusal::Path)?);
             }
         }
         names.sort_unstable();
@@ -108,15 +108,15 @@ impl Library {
     }
 
     /// The path on disk, checking every folder on the way; `None` if it does not exist.
-    fn walk(&self, path: &str) -> Result<Option<PathBuf>, Refused> {
+    fn walk(&self, path: &str) -> Result<Option<PathBuf>, ReadRefusal> {
         if !is_inside(path) {
-            return Err(Refused::Path);
+            return Err(ReadRefusal::Path);
         }
         let mut full = self.root.clone();
         for part in path.split('/') {
             full.push(part);
             match full.symlink_metadata() {
-                Ok(metadata) if metadata.is_symlink() => return Err(Refused::Link),
+                Ok(metadata) if metadata.is_symlink() => return Err(ReadRefusal::Link),
                 Ok(_) => {}
                 Err(error)
                     if matches!(
@@ -126,7 +126,7 @@ impl Library {
                 {
                     return Ok(None);
                 }
-                Err(error) => return Err(Refused::Failed(error.to_string())),
+                Err(error) => return Err(ReadRefusal::Failed(error.to_string())),
             }
         }
         Ok(Some(full))
@@ -212,14 +212,14 @@ mod tests {
         nix_fifo(&inside.join("pipe"));
         let library = Library::new(&inside);
         assert_eq!(library.read("file", 5), Ok(Some(b"12345".to_vec())));
-        assert_eq!(library.read("file", 4), Err(Refused::TooLarge(4)));
+        assert_eq!(library.read("file", 4), Err(ReadRefusal::TooLarge(4)));
         assert_eq!(library.read("none", 5), Ok(None));
         assert_eq!(library.read("file/none", 5), Ok(None));
-        assert_eq!(library.read("folder", 5), Err(Refused::NoFile));
-        assert_eq!(library.read("pipe", 5), Err(Refused::NoFile));
-        assert_eq!(library.read("link", 5), Err(Refused::Link));
-        assert_eq!(library.read("away/secret", 5), Err(Refused::Link));
-        assert_eq!(library.read("../out/secret", 5), Err(Refused::Path));
+        assert_eq!(library.read("folder", 5), Err(ReadRefusal::NoFile));
+        assert_eq!(library.read("pipe", 5), Err(ReadRefusal::NoFile));
+        assert_eq!(library.read("link", 5), Err(ReadRefusal::Link));
+        assert_eq!(library.read("away/secret", 5), Err(ReadRefusal::Link));
+        assert_eq!(library.read("../out/secret", 5), Err(ReadRefusal::Path));
         assert_eq!(library.folders("folder").unwrap(), Vec::<String>::new());
     }
 

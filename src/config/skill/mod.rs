@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::model::{Digest, FieldRules, SemVersion, SkillName, Skipped, StructuredOutput};
 
-pub use self::library::{ReadData, Refused};
+pub use self::library::{ReadData, ReadRefusal};
 pub use self::models::{ModelSettings, Models};
 pub use self::prompt::skill_version;
 pub use self::read::SkillError;

@@ -24,7 +24,7 @@ pub(super) fn read(source: &Arc<Source>, problems: &mut Problems) -> FieldRules 
         return FieldRules::default();
     }
     let Some(mut fields) = document.root.fields("the file", problems) else { return FieldRules::default() };
-    let mut reader = Reader { rules: Vec::new(), spans: Vec::new(), problems };
+    let mut reader = RuleReader { rules: Vec::new(), spans: Vec::new(), problems };
     for (key, rule) in [
         ("ignore", FieldRule::Ignore),
         ("contains", FieldRule::Contains),
@@ -66,13 +66,13 @@ pub(super) fn read(source: &Arc<Source>, problems: &mut Problems) -> FieldRules 
     FieldRules { rules }
 }
 
-struct Reader<'p> {
+struct RuleReader<'p> {
     rules: Vec<(FieldPath, FieldRule)>,
     spans: Vec<crate::config::Span>,
     problems: &'p mut Problems,
 }
 
-impl Reader<'_> {
+impl RuleReader<'_> {
     fn listed(&mut self, key: &str, node: &Node, rule: &FieldRule) {
         let Some(text) = node.as_str() else {
             self.problems.error(&node.span, format!("`{key}`: expected a path, found {}", node.kind()));

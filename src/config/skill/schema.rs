@@ -100,7 +100,7 @@ struct Bundler<'l> {
 }
 
 /// An error: where, and what.
-type Wrong = (Option<Span>, String);
+type SchemaError = (Option<Span>, String);
 
 /// The part `entrypoint` of a schema file, with everything it refers to.
 pub(super) fn bundle(
@@ -155,7 +155,7 @@ pub(super) fn default_entrypoint(
 }
 
 impl Bundler<'_> {
-    fn run(&mut self, path: &str, entrypoint: &str) -> Result<Value, Wrong> {
+    fn run(&mut self, path: &str, entrypoint: &str) -> Result<Value, SchemaError> {
         let mut entry = self.resolve(path, entrypoint)?;
         // Follow a schema that only refers to another one.
         for _ in 0..MOST_FILES {
@@ -185,7 +185,7 @@ impl Bundler<'_> {
     }
 
     /// The schema at a place, with references rewritten and its own definitions left out.
-    fn write(&mut self, target: &Target) -> Result<Value, Wrong> {
+    fn write(&mut self, target: &Target) -> Result<Value, SchemaError> {
         let file = self.file(&target.file)?;
         let Some(schema) = file.pointer(&target.pointer) else {
             return Err((None, format!("`{}` has nothing at `#{}`", target.file, target.pointer)));
@@ -198,7 +198,7 @@ impl Bundler<'_> {
     }
 
     /// A schema, or a list of them.
-    fn schema(&mut self, file: &str, value: Value) -> Result<Value, Wrong> {
+    fn schema(&mut self, file: &str, value: Value) -> Result<Value, SchemaError> {
         self.nodes += 1;
         if self.nodes > MOST_NODES {
             return Err((None, format!("the schema has more than {MOST_NODES} parts")));
@@ -245,7 +245,7 @@ impl Bundler<'_> {
     }
 
     /// The reference within the bundle; queues the target if it is new.
-    fn reference(&mut self, target: Target) -> Result<String, Wrong> {
+    fn reference(&mut self, target: Target) -> Result<String, SchemaError> {
         let shown = |name: &str| if name.is_empty() { "#".to_owned() } else { format!("#/$defs/{name}") };
         if let Some(name) = self.names.get(&target) {
             return Ok(shown(name));
@@ -269,7 +269,7 @@ impl Bundler<'_> {
     }
 
     /// The place that a reference in a file points to.
-    fn resolve(&mut self, from: &str, reference: &str) -> Result<Target, Wrong> {
+    fn resolve(&mut self, from: &str, reference: &str) -> Result<Target, SchemaError> {
         let (path, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let outside = || {
             (
@@ -301,7 +301,7 @@ impl Bundler<'_> {
         Ok(Target { file, pointer })
     }
 
-    fn file(&mut self, path: &str) -> Result<&Value, Wrong> {
+    fn file(&mut self, path: &str) -> Result<&Value, SchemaError> {
         if !self.files.contains_key(path) {
             if self.files.len() >= MOST_FILES {
                 return Err((None, format!("the schema is spread over more than {MOST_FILES} files")));
@@ -324,7 +324,7 @@ impl Bundler<'_> {
     }
 
     /// The file whose `$id` this is.
-    fn by_id(&mut self, id: &str) -> Result<Option<String>, Wrong> {
+    fn by_id(&mut self, id: &str) -> Result<Option<String>, SchemaError> {
         if self.ids.is_none() {
             let components = self
                 .library

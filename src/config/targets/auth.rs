@@ -1,7 +1,7 @@
 //! The credentials for calls to a vendor: a key, AWS credentials, or the identity of a job.
 
 use super::auth_keys::auth_of;
-use super::settings::{Read, Setting, Settings, Unknown};
+use super::settings::{OptionalValue, Setting, Settings, UnknownValue};
 use super::values::{Legal, is_loopback, url};
 use crate::config::keyless::PLACEHOLDER;
 use crate::config::{Env, Node, Reference};
@@ -30,7 +30,7 @@ pub(super) fn read(
     api: Api,
     region: Option<&str>,
     settings: &mut Settings<'_, '_>,
-) -> Result<Auth, Unknown> {
+) -> Result<Auth, UnknownValue> {
     const AWS_KEYS: [&str; 3] = ["access_key_id", "secret_access_key", "session_token"];
     let aws_key = AWS_KEYS.into_iter().find(|key| settings.node(key).is_some());
     let ways = [settings.node("api_key").map(|_| "api_key"), aws_key];
@@ -56,7 +56,7 @@ pub(super) fn read(
 }
 
 /// Static AWS credentials.
-fn aws_keys(settings: &mut Settings<'_, '_>) -> Result<Auth, Unknown> {
+fn aws_keys(settings: &mut Settings<'_, '_>) -> Result<Auth, UnknownValue> {
     let id = aws_key("access_key_id", "AWS_ACCESS_KEY_ID", settings);
     let secret = aws_key("secret_access_key", "AWS_SECRET_ACCESS_KEY", settings);
     let session_token = aws_key("session_token", "AWS_SESSION_TOKEN", settings);
@@ -70,7 +70,7 @@ fn aws_keys(settings: &mut Settings<'_, '_>) -> Result<Auth, Unknown> {
     }))
 }
 
-fn aws_key(key: &'static str, variable: &str, settings: &mut Settings<'_, '_>) -> Read<Secret> {
+fn aws_key(key: &'static str, variable: &str, settings: &mut Settings<'_, '_>) -> OptionalValue<Secret> {
     if key == "session_token" {
         // Static credentials have no session token, and a workflow passes it as an empty or unset variable.
         settings.optional(key);
@@ -100,8 +100,8 @@ fn federation(
     api: Api,
     region: Option<&str>,
     settings: &mut Settings<'_, '_>,
-) -> Result<Auth, Unknown> {
-    let Some((auth, oidc)) = auth_of(api) else { return Err(Unknown) };
+) -> Result<Auth, UnknownValue> {
+    let Some((auth, oidc)) = auth_of(api) else { return Err(UnknownValue) };
     let node = settings.node("auth");
     let run_id = settings.scope.env.and_then(|env| env.process().get("GITHUB_RUN_ID")).map(str::to_owned);
     let read = settings.nested("auth", "auth.", auth, |auth| {
@@ -110,8 +110,8 @@ fn federation(
         });
         auth.required("github_oidc", read, "only the identity of the GitHub Actions job is supported")
     });
-    let (exchange, audience, token_url) = read?.ok_or(Unknown)?;
-    let (Some(env), Some(node)) = (settings.scope.env, node) else { return Err(Unknown) };
+    let (exchange, audience, token_url) = read?.ok_or(UnknownValue)?;
+    let (Some(env), Some(node)) = (settings.scope.env, node) else { return Err(UnknownValue) };
     let Some(job) = env.job_identity() else {
         let (message, hint) = no_identity(kind, env);
         let message = format!("target `{}`: {message}", settings.scope.target);
@@ -155,7 +155,7 @@ fn exchange(
     region: Option<&str>,
     run_id: Option<&str>,
     oidc: &mut Settings<'_, '_>,
-) -> Result<(Exchange, String, String), Unknown> {
+) -> Result<(Exchange, String, String), UnknownValue> {
     let audience = oidc.text("audience");
     let token_url = operators_url("token_url", oidc);
     let (exchange, default_audience, default_url) = match api {
@@ -304,7 +304,7 @@ fn filled(text: &str) -> Result<(), Legal> {
 }
 
 /// A public id.
-fn id(key: &'static str, oidc: &mut Settings<'_, '_>) -> Result<String, Unknown> {
+fn id(key: &'static str, oidc: &mut Settings<'_, '_>) -> Result<String, UnknownValue> {
     let given = oidc.parsed(key, |text| {
         filled(text)?;
         let is_id = text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -324,7 +324,7 @@ pub(super) fn is_operators(settings: &Settings<'_, '_>) -> bool {
 
 /// An address that receives the job's token. Only the owner of a runner repository may choose one: a file from any other
 /// checkout may name only this machine, for tests.
-fn operators_url(key: &'static str, oidc: &mut Settings<'_, '_>) -> Read<String> {
+fn operators_url(key: &'static str, oidc: &mut Settings<'_, '_>) -> OptionalValue<String> {
     let is_operators = is_operators(oidc);
     oidc.parsed(key, |text| {
         let parsed = url(text)?;
@@ -345,7 +345,7 @@ fn missing_hint(kind: &ProviderKind) -> String {
     format!("add {}{or_auth}", static_keys(kind))
 }
 
-fn api_key(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Read<Secret> {
+fn api_key(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> OptionalValue<Secret> {
     let variable = kind.key_variable;
     let reference = format!("${{{{ {} }}}}", variable.unwrap_or("NAME"));
     if let Some(node) = settings.node("api_key")
@@ -365,7 +365,7 @@ fn api_key(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Read<Secret>
 }
 
 /// The text of a key.
-fn secret(name: &str, key: &Setting<'_>, settings: &mut Settings<'_, '_>) -> Result<Secret, Unknown> {
+fn secret(name: &str, key: &Setting<'_>, settings: &mut Settings<'_, '_>) -> Result<Secret, UnknownValue> {
     if let Some(variable) = key.variable.as_deref().filter(|name| Env::is_identity(name)) {
         return Err(settings.error(
             &key.node.span,

@@ -1,6 +1,6 @@
 //! The keys of `auth`: the ids that each vendor requires.
 
-use super::keys::{Group, Key, URL, called, key};
+use super::keys::{Key, KeyGroup, URL, called, key};
 use super::shape::Shape;
 use crate::model::Api;
 
@@ -71,8 +71,8 @@ const VERTEX_OIDC: [Key; 5] = [
 ];
 
 /// The mapping `auth` of an API that has one, and the name of its `github_oidc` in the schema.
-const fn auth_group(key: &'static [Key]) -> Group {
-    Group { parts: [key, &[], &[], &[], &[]], needs: &[&["github_oidc"]], excluding: &[] }
+const fn auth_group(key: &'static [Key]) -> KeyGroup {
+    KeyGroup { parts: [key, &[], &[], &[], &[]], needs: &[&["github_oidc"]], excluding: &[] }
 }
 
 const fn oidc_key(id: &'static str) -> [Key; 1] {
@@ -86,7 +86,7 @@ const BEDROCK_AUTH: [Key; 1] = oidc_key("github_oidc-bedrock");
 const VERTEX_AUTH: [Key; 1] = oidc_key("github_oidc-vertex");
 
 /// The mappings `auth` and `auth.github_oidc` of an API.
-pub(super) fn auth_of(api: Api) -> Option<(Group, Group)> {
+pub(super) fn auth_of(api: Api) -> Option<(KeyGroup, KeyGroup)> {
     let (auth, oidc, needs): (&'static [Key], &'static [Key], &'static [&'static [&'static str]]) = match api
     {
         Api::OpenAi => (&OPENAI_AUTH, &OPENAI_OIDC, &[&["identity_provider_id"], &["service_account_id"]]),
@@ -100,5 +100,5 @@ pub(super) fn auth_of(api: Api) -> Option<(Group, Group)> {
         Api::Vertex => (&VERTEX_AUTH, &VERTEX_OIDC, &[&["workload_identity_provider"]]),
         _ => return None,
     };
-    Some((auth_group(auth), Group { parts: [oidc, &[], &[], &[], &[]], needs, excluding: &[] }))
+    Some((auth_group(auth), KeyGroup { parts: [oidc, &[], &[], &[], &[]], needs, excluding: &[] }))
 }

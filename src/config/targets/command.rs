@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::entry::Entry;
+use super::entry::TargetEntry;
 use crate::config::{Env, Node, NodeValue, Problems, Reference, Span, did_you_mean};
 use crate::model::{Finding, Level};
 
@@ -32,13 +32,13 @@ enum CommandKind {
 
 /// The result of checking a command.
 #[derive(Default)]
-pub(super) struct Checked {
+pub(super) struct CommandCheck {
     pub(super) findings: Vec<Finding>,
     /// The words of a plain call of this program, which the command-line parser can check.
     pub(super) call: Option<Vec<String>>,
 }
 
-impl From<Vec<Finding>> for Checked {
+impl From<Vec<Finding>> for CommandCheck {
     fn from(findings: Vec<Finding>) -> Self {
         Self { findings, call: None }
     }
@@ -46,11 +46,11 @@ impl From<Vec<Finding>> for Checked {
 
 /// How AgentV would run the command; `names` are those that lead to the target, its own first.
 pub(super) fn check<'f>(
-    entry: &Entry,
+    entry: &TargetEntry,
     env: &Env,
     names: &[String],
     known: impl Iterator<Item = &'f str>,
-) -> Checked {
+) -> CommandCheck {
     let Some(node) = entry.get("command").filter(|node| !node.is_null()) else {
         let text = "`agentv eval` cannot use this target: it has no `command`";
         let hint = format!(
@@ -84,7 +84,7 @@ pub(super) fn check<'f>(
     target(node, &words, way, (names, known), &mut problems);
     batching(entry, node, way, &mut problems);
     let is_plain = way.is_some() && !text.contains(SHELL) && !problems.has_errors();
-    Checked { findings: problems.findings(), call: is_plain.then_some(call) }
+    CommandCheck { findings: problems.findings(), call: is_plain.then_some(call) }
 }
 
 /// A command that comes from a variable. Its value is not checked, because a message could show it.
@@ -253,7 +253,7 @@ fn target<'f>(
 }
 
 /// Whether `provider_batching` matches the command.
-fn batching(entry: &Entry, node: &Node, way: Option<CommandKind>, problems: &mut Problems) {
+fn batching(entry: &TargetEntry, node: &Node, way: Option<CommandKind>, problems: &mut Problems) {
     let batched = entry.get("provider_batching");
     let is_on = batched.is_some_and(|node| node.value == NodeValue::Bool(true));
     match way {

@@ -3,7 +3,7 @@
 use reqwest::Url;
 
 use super::auth;
-use super::settings::{Read, Settings, Unknown};
+use super::settings::{OptionalValue, Settings, UnknownValue};
 use super::values::{Legal, is_cleartext, is_loopback, url};
 use crate::model::{Api, Endpoint, ProviderKind, printable};
 use crate::util::{ca, regular_file};
@@ -28,7 +28,7 @@ pub(super) fn read(
     kind: &ProviderKind,
     api: Api,
     settings: &mut Settings<'_, '_>,
-) -> Result<Endpoint, Unknown> {
+) -> Result<Endpoint, UnknownValue> {
     let region = region(settings);
     let project = project(settings);
     let base_url = base_url(kind, api, (&region, &project), settings);
@@ -51,7 +51,7 @@ pub(super) fn read(
 }
 
 /// The certificates of a private CA. If only the shape is checked, a file that was not read yet is not an error.
-fn ca(settings: &mut Settings<'_, '_>) -> Result<Vec<u8>, Unknown> {
+fn ca(settings: &mut Settings<'_, '_>) -> Result<Vec<u8>, UnknownValue> {
     let Some(name) = settings.text("ca_file")? else { return Ok(Vec::new()) };
     if settings.scope.env.is_none() {
         return Ok(Vec::new());
@@ -74,12 +74,12 @@ fn ca(settings: &mut Settings<'_, '_>) -> Result<Vec<u8>, Unknown> {
         if let Some(span) = span {
             settings.error(&span, format!("`ca_file`: `{}` {problem}", printable(&name)), hint);
         }
-        Unknown
+        UnknownValue
     })
 }
 
 /// The region of a cloud. It becomes part of host names, so it must not be able to name another host.
-fn region(settings: &mut Settings<'_, '_>) -> Read<String> {
+fn region(settings: &mut Settings<'_, '_>) -> OptionalValue<String> {
     settings.parsed("region", |text| {
         let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if !text.is_empty() && text.bytes().all(is_legal) {
@@ -91,7 +91,7 @@ fn region(settings: &mut Settings<'_, '_>) -> Read<String> {
 }
 
 /// The project of Google Cloud, which becomes part of paths: nothing in it can lead to another path.
-fn project(settings: &mut Settings<'_, '_>) -> Read<String> {
+fn project(settings: &mut Settings<'_, '_>) -> OptionalValue<String> {
     settings.parsed("project", |text| {
         let is_legal = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         let (domain, id) = text.split_once(':').map_or(("", text), |(domain, id)| (domain, id));
@@ -128,9 +128,9 @@ fn may_get_identity(
 fn base_url(
     kind: &ProviderKind,
     api: Api,
-    cloud: (&Read<String>, &Read<String>),
+    cloud: (&OptionalValue<String>, &OptionalValue<String>),
     settings: &mut Settings<'_, '_>,
-) -> Result<String, Unknown> {
+) -> Result<String, UnknownValue> {
     let key = settings.spelled("base_url");
     if api == Api::OpenAi {
         settings.optional(key);
@@ -190,10 +190,10 @@ fn base_url(
 /// The host of a cloud's region.
 fn cloud_url(
     api: Api,
-    parsed: Read<String>,
-    (region, project): (&Read<String>, &Read<String>),
+    parsed: OptionalValue<String>,
+    (region, project): (&OptionalValue<String>, &OptionalValue<String>),
     settings: &mut Settings<'_, '_>,
-) -> Result<String, Unknown> {
+) -> Result<String, UnknownValue> {
     let region = region.clone();
     if api == Api::Bedrock {
         let region = settings.required("region", region, "add `region:`, such as `us-east-1`")?;
@@ -247,7 +247,7 @@ fn azure_resource(text: &str) -> Result<String, Legal> {
 }
 
 /// With a date, the deployment is part of the URL; `v1` needs none.
-fn azure_version(settings: &mut Settings<'_, '_>) -> Read<String> {
+fn azure_version(settings: &mut Settings<'_, '_>) -> OptionalValue<String> {
     let key = settings.spelled("api_version");
     settings.optional(key);
     let version = settings.parsed(key, |text| {

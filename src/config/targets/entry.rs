@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::keys::{LINK, of_kind};
-use super::settings::{Scope, Settings, Unknown};
+use super::settings::{Scope, Settings, UnknownValue};
 use super::values::Legal;
 use super::{remote, runner};
 use crate::config::{Node, Problems, Span, did_you_mean};
@@ -11,7 +11,7 @@ use crate::model::{Backend, ONLY_AGENTV, PROVIDERS, ProviderKind, Target};
 
 /// A target as written in the file.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct TargetEntry {
     pub(super) name: String,
     pub(super) name_span: Span,
     pub(super) node: Node,
@@ -19,7 +19,7 @@ pub(super) struct Entry {
     pub(super) link: Option<Node>,
 }
 
-impl Entry {
+impl TargetEntry {
     /// Reads an entry and records every problem with its shape.
     pub(super) fn check(number: usize, node: &Node, dir: &Path, problems: &mut Problems) -> Option<Self> {
         let mut fields = node.fields(&format!("target {number}"), problems)?;
@@ -70,7 +70,7 @@ impl Entry {
     }
 
     /// Reads the settings of a target with a provider.
-    pub(super) fn read(&self, scope: Scope<'_>, problems: &mut Problems) -> Result<Target, Unknown> {
+    pub(super) fn read(&self, scope: Scope<'_>, problems: &mut Problems) -> Result<Target, UnknownValue> {
         let mut settings = self.settings(scope, problems)?;
         let Some(provider) = settings.get("provider")? else {
             let message = format!("target `{}`: neither `provider` nor `use_target`", self.name);
@@ -84,7 +84,7 @@ impl Entry {
         let Some(kind) = ProviderKind::find(word) else {
             return Err(match (self.is_for_agentv(word), scope.env) {
                 // The file is AgentV's, too.
-                (true, None) => Unknown,
+                (true, None) => UnknownValue,
                 (true, Some(_)) => settings.error(
                     &provider.node.span,
                     format!("target `{}`: only `agentv eval` runs this provider", self.name),
@@ -119,7 +119,7 @@ impl Entry {
         target
     }
 
-    fn check_link(&self, scope: Scope<'_>, problems: &mut Problems) -> Result<(), Unknown> {
+    fn check_link(&self, scope: Scope<'_>, problems: &mut Problems) -> Result<(), UnknownValue> {
         let mut settings = self.settings(scope, problems)?;
         settings.expect(LINK);
         let link = settings.text("use_target");
@@ -133,8 +133,8 @@ impl Entry {
         &'a self,
         scope: Scope<'a>,
         problems: &'p mut Problems,
-    ) -> Result<Settings<'a, 'p>, Unknown> {
-        let fields = self.node.fields("target", problems).ok_or(Unknown)?;
+    ) -> Result<Settings<'a, 'p>, UnknownValue> {
+        let fields = self.node.fields("target", problems).ok_or(UnknownValue)?;
         Ok(Settings::new(fields, &self.name_span, scope, problems))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::TargetsFile;
 use super::command;
-use super::entry::Entry;
+use super::entry::TargetEntry;
 use super::resolve::Path;
 use crate::config::{Env, Node, NodeValue, Problems, interpolate, references};
 use crate::model::{Backend, Failure, Finding, Level, ProviderKind, Target};
@@ -107,7 +107,7 @@ impl TargetsFile {
     }
 
     /// The names that lead to a target, its own first.
-    fn aliases(&self, end: &Entry, env: &Env) -> Vec<String> {
+    fn aliases(&self, end: &TargetEntry, env: &Env) -> Vec<String> {
         let mut names = vec![end.name.clone()];
         for entry in &self.entries {
             let leads_there = self.follow(&entry.name, env).is_ok_and(|(path, followed)| {

@@ -16,7 +16,7 @@ pub(super) struct Key {
 
 /// The keys of one kind of target.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Group {
+pub(super) struct KeyGroup {
     pub(super) parts: [&'static [Key]; 5],
     /// Required keys, each in one of its spellings.
     pub(super) needs: &'static [&'static [&'static str]],
@@ -24,7 +24,7 @@ pub(super) struct Group {
     pub(super) excluding: &'static [&'static [&'static str]],
 }
 
-impl Group {
+impl KeyGroup {
     pub(super) fn keys(&self) -> impl Iterator<Item = &'static Key> {
         self.parts.into_iter().flatten()
     }
@@ -379,21 +379,22 @@ const URLS: &[&str] = &["base_url", "endpoint"];
 const AZURE_URLS: &[&str] = &["base_url", "endpoint", "resource", "resource_name"];
 
 /// A target before its provider is known.
-pub(super) const UNKNOWN: Group = Group { parts: [&HEAD, &[], &[], &[], &[]], needs: &[], excluding: &[] };
+pub(super) const UNKNOWN: KeyGroup =
+    KeyGroup { parts: [&HEAD, &[], &[], &[], &[]], needs: &[], excluding: &[] };
 
 /// A name for another target.
-pub(super) const LINK: Group =
-    Group { parts: [&LINKING, &COMMON, &[], &[], &[]], needs: &[&["use_target"]], excluding: &[GRADERS] };
+pub(super) const LINK: KeyGroup =
+    KeyGroup { parts: [&LINKING, &COMMON, &[], &[], &[]], needs: &[&["use_target"]], excluding: &[GRADERS] };
 
 /// The mapping `price`.
-pub(super) const PRICE: Group = Group {
+pub(super) const PRICE: KeyGroup = KeyGroup {
     parts: [&PRICES, &[], &[], &[], &[]],
     needs: &[&["input_per_mtok"], &["output_per_mtok"]],
     excluding: &[],
 };
 
 /// The keys of a kind of provider.
-pub(super) fn of_kind(kind: &ProviderKind) -> Group {
+pub(super) fn of_kind(kind: &ProviderKind) -> KeyGroup {
     const SPELLED: &[&[&str]] = &[GRADERS, TOKENS, TIMEOUTS, MODELS, URLS];
     const MOCK_SPELLED: &[&[&str]] =
         &[GRADERS, TOKENS, TIMEOUTS, MODELS, &["mode", "response", "template", "script"]];
@@ -432,8 +433,8 @@ pub(super) fn of_kind(kind: &ProviderKind) -> Group {
         Backend::Mock => (&MOCK, &[], &[] as &[&[&str]], MOCK_SPELLED),
         Backend::GithubActions => {
             let needs: &[&[&str]] = &[&["repo"], &["workflow"]];
-            return Group { parts: [&HEAD, &REMOTE, &AGENTV, &COMMON, &[]], needs, excluding: &[GRADERS] };
+            return KeyGroup { parts: [&HEAD, &REMOTE, &AGENTV, &COMMON, &[]], needs, excluding: &[GRADERS] };
         }
     };
-    Group { parts: [&HEAD, own, more, &RUNNER, &COMMON], needs, excluding }
+    KeyGroup { parts: [&HEAD, own, more, &RUNNER, &COMMON], needs, excluding }
 }

@@ -12,7 +12,7 @@ use crate::util::secrets::is_secret_name;
 const SHORTEST_SECRET: usize = 8;
 
 #[derive(Default)]
-struct Found {
+struct MaskedWords {
     words: Vec<String>,
     spans: Vec<Span>,
 }
@@ -20,7 +20,7 @@ struct Found {
 /// Replaces literal secrets by stars. Only the text that lines are drawn from changes, not the values, and every column
 /// stays the same.
 pub(super) fn hide_literals(document: &mut Document) {
-    let mut found = Found::default();
+    let mut found = MaskedWords::default();
     find(&document.root, &mut found);
     if found.words.is_empty() && found.spans.is_empty() {
         return;
@@ -44,7 +44,7 @@ pub(super) fn hide_literals(document: &mut Document) {
     document.source = source;
 }
 
-fn find(node: &Node, found: &mut Found) {
+fn find(node: &Node, found: &mut MaskedWords) {
     match &node.value {
         NodeValue::Map(entries) => {
             for (key, value) in entries {
@@ -71,7 +71,7 @@ fn find(node: &Node, found: &mut Found) {
 }
 
 /// `OPENAI_API_KEY=… run-evals`, `--api-key …`, `--token=…`
-fn find_in_command(command: &str, found: &mut Found) {
+fn find_in_command(command: &str, found: &mut MaskedWords) {
     let mut words = command.split_whitespace().peekable();
     while let Some(word) = words.next() {
         let (name, value) = match word.split_once('=') {
@@ -87,7 +87,7 @@ fn find_in_command(command: &str, found: &mut Found) {
     }
 }
 
-fn find_literal(value: &Node, found: &mut Found) {
+fn find_literal(value: &Node, found: &mut MaskedWords) {
     let literal = match &value.value {
         NodeValue::String(text) => {
             let text = text.trim();

@@ -32,7 +32,7 @@ pub use inspect::{Inspection, RunBy, Variable};
 pub use schema::targets_schema;
 pub use values::parse_duration;
 
-use self::entry::Entry;
+use self::entry::TargetEntry;
 use super::{Document, Env, Node, Problems, Roots, Source, each_reference};
 use crate::model::{Failure, Limits, Target};
 use crate::util::regular_file;
@@ -43,7 +43,7 @@ use crate::util::secrets::is_secret_name;
 pub struct TargetsFile {
     shown_as: PathBuf,
     dir: PathBuf,
-    entries: Vec<Entry>,
+    entries: Vec<TargetEntry>,
     /// The files that it names, if they are not on this disk.
     files: Option<BTreeMap<String, Vec<u8>>>,
 }
@@ -138,7 +138,7 @@ impl TargetsFile {
     }
 }
 
-fn read_entries(root: &Node, dir: &Path, problems: &mut Problems) -> Vec<Entry> {
+fn read_entries(root: &Node, dir: &Path, problems: &mut Problems) -> Vec<TargetEntry> {
     const HINT: &str =
         "the file is one mapping: `targets:`, then a list of targets that each begin with `- name:`";
     let Some(mut fields) = root.entries().and_then(|_| root.fields("targets file", problems)) else {
@@ -159,9 +159,9 @@ fn read_entries(root: &Node, dir: &Path, problems: &mut Problems) -> Vec<Entry> 
         );
         return Vec::new();
     };
-    let mut entries: Vec<Entry> = Vec::new();
+    let mut entries: Vec<TargetEntry> = Vec::new();
     for (index, node) in items.iter().enumerate() {
-        let Some(entry) = Entry::check(index + 1, node, dir, problems) else { continue };
+        let Some(entry) = TargetEntry::check(index + 1, node, dir, problems) else { continue };
         if let Some(first) = entries.iter().find(|known| known.name == entry.name) {
             let line = first.name_span.line;
             let text = first.name_span.source.line(line).unwrap_or_default().trim();

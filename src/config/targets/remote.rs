@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::settings::{Settings, Unknown};
+use super::settings::{Settings, UnknownValue};
 use super::values::{Legal, ref_name, repository};
 use crate::config::NodeValue;
 use crate::model::{RemoteResults, RemoteTarget, Shards};
@@ -13,7 +13,7 @@ use crate::protocol::names::{HANDOVER_FOLDER, RESULTS_FOLDER, reserved_folder};
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// Reads the settings of a runner repository.
-pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<RemoteTarget, Unknown> {
+pub(super) fn read(settings: &mut Settings<'_, '_>) -> Result<RemoteTarget, UnknownValue> {
     let repo = settings.parsed("repo", repository);
     let repo = settings.required("repo", repo, "add `repo: owner/name`, the repository that holds the keys");
     let workflow = settings.parsed("workflow", workflow_file);
@@ -52,7 +52,7 @@ fn workflow_file(text: &str) -> Result<String, Legal> {
     }
 }
 
-fn results(settings: &mut Settings<'_, '_>) -> Result<RemoteResults, Unknown> {
+fn results(settings: &mut Settings<'_, '_>) -> Result<RemoteResults, UnknownValue> {
     let branch_node = settings.node("results_branch");
     let branch = settings.parsed("results_branch", |text| match reserved_folder(text) {
         None => ref_name(text),
@@ -75,7 +75,7 @@ fn results(settings: &mut Settings<'_, '_>) -> Result<RemoteResults, Unknown> {
     }
 }
 
-fn shards(settings: &mut Settings<'_, '_>) -> Result<Shards, Unknown> {
+fn shards(settings: &mut Settings<'_, '_>) -> Result<Shards, UnknownValue> {
     let legal = || Legal::from(format!("`auto` or a whole number from 1 to {MOST_SHARDS}"));
     let shards = settings.typed("shards", |value| match value {
         NodeValue::String(text) if text == "auto" => Ok(Shards::Auto),

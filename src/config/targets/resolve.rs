@@ -1,7 +1,7 @@
 //! From a name to its target: `use_target` links, then the environment.
 
 use super::TargetsFile;
-use super::entry::Entry;
+use super::entry::TargetEntry;
 use super::settings::Scope;
 use crate::config::{Env, Invalid, Node, Problems, did_you_mean, interpolate, listed};
 use crate::model::{Failure, Target};
@@ -11,14 +11,14 @@ const MOST_LINKS: usize = 10;
 
 /// The way from a name to a target with a provider.
 pub(super) struct Path<'f> {
-    pub(super) entries: Vec<&'f Entry>,
+    pub(super) entries: Vec<&'f TargetEntry>,
     /// The way in messages: `default → ${{ X }} = gpt`.
     pub(super) shown: String,
 }
 
 impl<'f> Path<'f> {
     /// The last entry.
-    pub(super) fn end(&self) -> &'f Entry {
+    pub(super) fn end(&self) -> &'f TargetEntry {
         self.entries[self.entries.len() - 1]
     }
 
@@ -134,7 +134,7 @@ impl TargetsFile {
         Ok(())
     }
 
-    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+    pub(super) fn entry(&self, name: &str) -> Option<&TargetEntry> {
         self.entries.iter().find(|entry| entry.name == name)
     }
 

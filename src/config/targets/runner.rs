@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::endpoint;
 use super::keys::PRICE;
-use super::settings::{Read, Settings, Unknown};
+use super::settings::{OptionalValue, Settings, UnknownValue};
 use super::values::Legal;
 use crate::config::{NodeValue, interpolate_tree};
 use crate::model::{
@@ -17,7 +17,10 @@ const DEFAULT_CONCURRENCY: u32 = 16;
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// Reads the settings of a target that is called from here.
-pub(super) fn read(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Result<RunnerTarget, Unknown> {
+pub(super) fn read(
+    kind: &ProviderKind,
+    settings: &mut Settings<'_, '_>,
+) -> Result<RunnerTarget, UnknownValue> {
     let model = model(kind, settings);
     let provider = match kind.api() {
         Some(api) => endpoint::read(kind, api, settings).map(Provider::Api),
@@ -56,7 +59,7 @@ pub(super) fn read(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Resu
 }
 
 /// AgentV's common settings that limit and retry calls; links have them too.
-pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, Unknown> {
+pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, UnknownValue> {
     let max_retries = settings.whole("max_retries");
     let initial = settings.whole("retry_initial_delay_ms");
     let longest = settings.whole("retry_max_delay_ms");
@@ -84,7 +87,7 @@ pub(super) fn retry(settings: &mut Settings<'_, '_>) -> Result<RetryPolicy, Unkn
 }
 
 /// The model's name; AgentV has several keys for it.
-fn model(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Read<String> {
+fn model(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> OptionalValue<String> {
     if kind.api() == Some(Api::Azure) {
         // A deployment has its own name, so `model` next to it only says what it deploys.
         let key = settings.spelled("deployment");
@@ -104,14 +107,18 @@ fn model(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Read<String> {
 }
 
 /// AgentV has default models, so a file may lack one: that is an error only when the target is used.
-fn required_model(settings: &mut Settings<'_, '_>, model: Read<String>, hint: &str) -> Read<String> {
+fn required_model(
+    settings: &mut Settings<'_, '_>,
+    model: OptionalValue<String>,
+    hint: &str,
+) -> OptionalValue<String> {
     if settings.scope.env.is_none() {
         return model;
     }
     settings.required("model", model, hint).map(Some)
 }
 
-fn mock(settings: &mut Settings<'_, '_>) -> Result<MockSettings, Unknown> {
+fn mock(settings: &mut Settings<'_, '_>) -> Result<MockSettings, UnknownValue> {
     let reply = mock_reply(settings);
     let latency = settings.duration("latency");
     let error_rate = settings.number("error_rate");
@@ -128,7 +135,7 @@ fn mock(settings: &mut Settings<'_, '_>) -> Result<MockSettings, Unknown> {
     })
 }
 
-fn mock_reply(settings: &mut Settings<'_, '_>) -> Result<MockReply, Unknown> {
+fn mock_reply(settings: &mut Settings<'_, '_>) -> Result<MockReply, UnknownValue> {
     const WAYS: [&str; 4] = ["mode", "response", "template", "script"];
     let given: Vec<_> = WAYS.iter().filter_map(|key| Some((*key, settings.node(key)?))).collect();
     if let [(first, _), (second, node), ..] = given[..] {
@@ -150,7 +157,7 @@ fn mock_reply(settings: &mut Settings<'_, '_>) -> Result<MockReply, Unknown> {
     Ok(mode?.or(text).or(script).unwrap_or(MockReply::Echo))
 }
 
-fn params(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Result<Params, Unknown> {
+fn params(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Result<Params, UnknownValue> {
     let temperature = settings.number("temperature");
     let top_p = settings.number("top_p");
     // The mock's seed chooses its failures and is read there.
@@ -190,7 +197,7 @@ fn params(kind: &ProviderKind, settings: &mut Settings<'_, '_>) -> Result<Params
     })
 }
 
-fn response_format(settings: &mut Settings<'_, '_>) -> Read<ResponseFormat> {
+fn response_format(settings: &mut Settings<'_, '_>) -> OptionalValue<ResponseFormat> {
     let Some(node) = settings.node("response_format") else { return Ok(None) };
     let has_references = node.to_json().to_string().contains("${{");
     let mut tree = node.clone();
@@ -199,14 +206,14 @@ fn response_format(settings: &mut Settings<'_, '_>) -> Read<ResponseFormat> {
         Some(env) => {
             interpolate_tree(&mut tree, env, &mut |at, name| unset.push((at.span.clone(), name.to_owned())));
         }
-        None if has_references => return Err(Unknown),
+        None if has_references => return Err(UnknownValue),
         None => {}
     }
     if !unset.is_empty() {
         for (span, name) in unset {
             settings.unset(&span, "response_format", &name);
         }
-        return Err(Unknown);
+        return Err(UnknownValue);
     }
     let wrong = |settings: &mut Settings<'_, '_>, message: String| {
         let hint = "for example `{ type: json_object }`, or `{ type: json_schema, json_schema: { name: …, schema: … } }`";
@@ -232,7 +239,7 @@ fn response_format(settings: &mut Settings<'_, '_>) -> Read<ResponseFormat> {
     Ok(Some(format))
 }
 
-fn limits(settings: &mut Settings<'_, '_>) -> Result<Limits, Unknown> {
+fn limits(settings: &mut Settings<'_, '_>) -> Result<Limits, UnknownValue> {
     let max_concurrency = settings.positive("max_concurrency");
     let workers = settings.positive("workers");
     let requests_per_minute = settings.positive("requests_per_minute");
@@ -245,14 +252,14 @@ fn limits(settings: &mut Settings<'_, '_>) -> Result<Limits, Unknown> {
     })
 }
 
-fn timeout(settings: &mut Settings<'_, '_>) -> Read<Duration> {
+fn timeout(settings: &mut Settings<'_, '_>) -> OptionalValue<Duration> {
     let key = settings.spelled("timeout");
     let timeout = settings.duration("timeout");
     let seconds = settings.number("timeout_seconds");
     if key == "timeout" { timeout } else { Ok(seconds?.map(Duration::from_secs_f64)) }
 }
 
-fn price(settings: &mut Settings<'_, '_>) -> Result<Price, Unknown> {
+fn price(settings: &mut Settings<'_, '_>) -> Result<Price, UnknownValue> {
     let input = settings.number("input_per_mtok");
     let output = settings.number("output_per_mtok");
     let cached = settings.number("cached_input_per_mtok");

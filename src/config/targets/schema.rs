@@ -9,7 +9,7 @@
 use serde_json::{Map, Value, json};
 
 use super::auth_keys::auth_of;
-use super::keys::{Group, Key, LINK, PRICE, of_kind};
+use super::keys::{Key, KeyGroup, LINK, PRICE, of_kind};
 use super::shape::{Shape, reference};
 use crate::model::{ONLY_AGENTV, PROVIDERS, ProviderKind};
 
@@ -21,7 +21,7 @@ pub fn targets_schema() -> Value {
     let mut definitions = Map::new();
     definitions.insert("target".to_owned(), target());
     definitions.insert("reference".to_owned(), reference());
-    let mut groups: Vec<(String, Group)> = vec![("link".to_owned(), LINK)];
+    let mut groups: Vec<(String, KeyGroup)> = vec![("link".to_owned(), LINK)];
     groups.extend(PROVIDERS.iter().map(|kind| (kind.name.to_owned(), of_kind(kind))));
     groups.push(("price".to_owned(), PRICE));
     for kind in &PROVIDERS {
@@ -93,7 +93,7 @@ fn target() -> Value {
     })
 }
 
-impl Group {
+impl KeyGroup {
     /// A mapping with these keys and no others.
     fn closed(&self) -> Value {
         let properties: Map<String, Value> = self

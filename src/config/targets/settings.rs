@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::keys::{Group, UNKNOWN};
+use super::keys::{KeyGroup, UNKNOWN};
 use super::shape::Shape;
 use super::values::Legal;
 use crate::config::yaml::plain;
@@ -21,10 +21,10 @@ const LONGEST_SHOWN: usize = 40;
 
 /// The value is unknown: its reference needs the environment, or an error was recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Unknown;
+pub(super) struct UnknownValue;
 
 /// A setting that may be absent.
-pub(super) type Read<T> = Result<Option<T>, Unknown>;
+pub(super) type OptionalValue<T> = Result<Option<T>, UnknownValue>;
 
 /// The context in which settings are read.
 #[derive(Clone, Copy)]
@@ -59,7 +59,7 @@ pub(super) struct Settings<'a, 'p> {
     path: &'static str,
     /// Where a missing key is reported.
     home: &'a Span,
-    group: Group,
+    group: KeyGroup,
     /// The keys that an unset variable omits.
     optional: Vec<&'static str>,
     problems: &'p mut Problems,
@@ -76,7 +76,7 @@ impl<'a, 'p> Settings<'a, 'p> {
     }
 
     /// Sets which keys are legal.
-    pub(super) fn expect(&mut self, group: Group) {
+    pub(super) fn expect(&mut self, group: KeyGroup) {
         self.group = group;
     }
 
@@ -91,7 +91,7 @@ impl<'a, 'p> Settings<'a, 'p> {
     }
 
     /// The value of a key.
-    pub(super) fn get(&mut self, key: &'static str) -> Read<Setting<'a>> {
+    pub(super) fn get(&mut self, key: &'static str) -> OptionalValue<Setting<'a>> {
         match self.node(key) {
             Some(node) => self.resolve(key, node),
             None => Ok(None),
@@ -103,11 +103,11 @@ impl<'a, 'p> Settings<'a, 'p> {
         &mut self,
         key: &'static str,
         path: &'static str,
-        group: Group,
-        read: impl FnOnce(&mut Settings<'a, '_>) -> Result<T, Unknown>,
-    ) -> Read<T> {
+        group: KeyGroup,
+        read: impl FnOnce(&mut Settings<'a, '_>) -> Result<T, UnknownValue>,
+    ) -> OptionalValue<T> {
         let Some(node) = self.node(key) else { return Ok(None) };
-        let fields = node.fields(&format!("`{key}`"), self.problems).ok_or(Unknown)?;
+        let fields = node.fields(&format!("`{key}`"), self.problems).ok_or(UnknownValue)?;
         let mut inner = Settings::new(fields, &node.span, self.scope, self.problems);
         inner.path = path;
         inner.expect(group);
@@ -134,11 +134,16 @@ impl<'a, 'p> Settings<'a, 'p> {
     }
 
     /// The value; records an error if its key is missing.
-    pub(super) fn required<T>(&mut self, key: &str, read: Read<T>, hint: &str) -> Result<T, Unknown> {
+    pub(super) fn required<T>(
+        &mut self,
+        key: &str,
+        read: OptionalValue<T>,
+        hint: &str,
+    ) -> Result<T, UnknownValue> {
         read?.ok_or_else(|| {
             let message = format!("target `{}`: `{}{key}` is missing", self.scope.target, self.path);
             self.problems.error_with_hint(self.home, message, hint);
-            Unknown
+            UnknownValue
         })
     }
 
@@ -148,9 +153,9 @@ impl<'a, 'p> Settings<'a, 'p> {
         span: &Span,
         message: impl Into<String>,
         hint: impl Into<String>,
-    ) -> Unknown {
+    ) -> UnknownValue {
         self.problems.error_with_hint(span, message, hint);
-        Unknown
+        UnknownValue
     }
 
     /// Records a warning once: at load about the file's own text, at resolution about resolved values.
@@ -167,14 +172,19 @@ impl<'a, 'p> Settings<'a, 'p> {
     }
 
     /// Records that a value is not legal.
-    pub(super) fn wrong(&mut self, key: &str, setting: &Setting<'_>, legal: impl Into<Legal>) -> Unknown {
+    pub(super) fn wrong(
+        &mut self,
+        key: &str,
+        setting: &Setting<'_>,
+        legal: impl Into<Legal>,
+    ) -> UnknownValue {
         let Legal { expected, hint } = legal.into();
         let message = format!("`{}{key}`: expected {expected}, found {}", self.path, setting.describe());
         match hint {
             Some(hint) => self.problems.error_with_hint(&setting.node.span, message, hint),
             None => self.problems.error(&setting.node.span, message),
         }
-        Unknown
+        UnknownValue
     }
 
     /// Records that a variable has no value.
@@ -224,7 +234,7 @@ impl<'a, 'p> Settings<'a, 'p> {
     }
 
     /// A value with its references replaced; an empty default means that the setting is absent.
-    pub(super) fn resolve(&mut self, key: &str, node: &'a Node) -> Read<Setting<'a>> {
+    pub(super) fn resolve(&mut self, key: &str, node: &'a Node) -> OptionalValue<Setting<'a>> {
         let literal = || Setting { node, value: node.value.clone(), variable: None };
         let Some(text) = node.as_str().filter(|text| text.contains("${{")) else {
             return Ok(Some(literal()));
@@ -236,7 +246,7 @@ impl<'a, 'p> Settings<'a, 'p> {
                         workflow passes a secret to it in the step's `env:`";
             return Err(self.error(&node.span, message, hint));
         }
-        let Some(env) = self.scope.env else { return Err(Unknown) };
+        let Some(env) = self.scope.env else { return Err(UnknownValue) };
         // Every other setting ends up in an address, a message or the inputs of a workflow.
         if !is_secret_name(key)
             && let Some(name) = names.iter().find(|name| env.is_secret(name))
@@ -259,7 +269,7 @@ impl<'a, 'p> Settings<'a, 'p> {
         for name in unset {
             self.unset(&node.span, key, &name);
         }
-        Err(Unknown)
+        Err(UnknownValue)
     }
 }
 

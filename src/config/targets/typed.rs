@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::settings::{Read, Settings};
+use super::settings::{OptionalValue, Settings};
 use super::shape::Shape;
 use super::values::{Legal, parse_duration};
 use crate::config::NodeValue;
@@ -11,12 +11,12 @@ use crate::config::yaml::plain;
 
 impl Settings<'_, '_> {
     /// Text on one line, not blank.
-    pub(super) fn text(&mut self, key: &'static str) -> Read<String> {
+    pub(super) fn text(&mut self, key: &'static str) -> OptionalValue<String> {
         self.parsed(key, |text| Ok(text.to_owned()))
     }
 
     /// Any text, unchanged.
-    pub(super) fn verbatim(&mut self, key: &'static str) -> Read<String> {
+    pub(super) fn verbatim(&mut self, key: &'static str) -> OptionalValue<String> {
         let Some(setting) = self.get(key)? else { return Ok(None) };
         match &setting.value {
             NodeValue::String(text) => Ok(Some(text.clone())),
@@ -29,7 +29,7 @@ impl Settings<'_, '_> {
         &mut self,
         key: &'static str,
         parse: impl FnOnce(&str) -> Result<T, Legal>,
-    ) -> Read<T> {
+    ) -> OptionalValue<T> {
         let Some(setting) = self.get(key)? else { return Ok(None) };
         let NodeValue::String(text) = &setting.value else {
             let number = matches!(setting.value, NodeValue::Int(_) | NodeValue::Float(_));
@@ -45,7 +45,7 @@ impl Settings<'_, '_> {
     }
 
     /// A duration in the range of the key.
-    pub(super) fn duration(&mut self, key: &'static str) -> Read<Duration> {
+    pub(super) fn duration(&mut self, key: &'static str) -> OptionalValue<Duration> {
         let least = match self.shape(key) {
             Some(Shape::Duration(least)) => Duration::from_millis(least),
             _ => Duration::ZERO,
@@ -63,7 +63,7 @@ impl Settings<'_, '_> {
     }
 
     /// `true` or `false`.
-    pub(super) fn flag(&mut self, key: &'static str) -> Read<bool> {
+    pub(super) fn flag(&mut self, key: &'static str) -> OptionalValue<bool> {
         self.typed(key, |value| match value {
             NodeValue::Bool(flag) => Ok(*flag),
             _ => Err("`true` or `false`".into()),
@@ -71,7 +71,7 @@ impl Settings<'_, '_> {
     }
 
     /// A number in the range of the key.
-    pub(super) fn number(&mut self, key: &'static str) -> Read<f64> {
+    pub(super) fn number(&mut self, key: &'static str) -> OptionalValue<f64> {
         let (least, most, above) = match self.shape(key) {
             Some(Shape::Number(least, most)) => (least, most, false),
             Some(Shape::Above0(most)) => (0.0, most, true),
@@ -97,7 +97,7 @@ impl Settings<'_, '_> {
     }
 
     /// A whole number in the range of the key.
-    pub(super) fn whole(&mut self, key: &'static str) -> Read<i64> {
+    pub(super) fn whole(&mut self, key: &'static str) -> OptionalValue<i64> {
         let range = match self.shape(key) {
             Some(Shape::Whole(least, most)) => least.unwrap_or(i64::MIN)..=most.unwrap_or(i64::MAX),
             _ => i64::MIN..=i64::MAX,
@@ -115,7 +115,7 @@ impl Settings<'_, '_> {
     }
 
     /// A whole number, 1 or more.
-    pub(super) fn positive(&mut self, key: &'static str) -> Read<NonZeroU32> {
+    pub(super) fn positive(&mut self, key: &'static str) -> OptionalValue<NonZeroU32> {
         self.typed(key, |value| match value {
             NodeValue::Int(number) if *number > i64::from(u32::MAX) => {
                 Err(format!("at most {}", u32::MAX).into())
@@ -129,7 +129,7 @@ impl Settings<'_, '_> {
     }
 
     /// A string, or a list of strings.
-    pub(super) fn strings(&mut self, key: &'static str) -> Read<Vec<String>> {
+    pub(super) fn strings(&mut self, key: &'static str) -> OptionalValue<Vec<String>> {
         let Some(node) = self.node(key) else { return Ok(None) };
         let items = node.items().unwrap_or_else(|| std::slice::from_ref(node));
         let mut all = Vec::new();
@@ -152,7 +152,7 @@ impl Settings<'_, '_> {
         &mut self,
         key: &'static str,
         read: impl FnOnce(&NodeValue) -> Result<T, Legal>,
-    ) -> Read<T> {
+    ) -> OptionalValue<T> {
         let Some(setting) = self.get(key)? else { return Ok(None) };
         let value = match (&setting.value, &setting.variable) {
             (NodeValue::String(text), Some(_)) => plain(text.trim()),

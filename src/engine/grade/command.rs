@@ -7,11 +7,11 @@ use std::process::Stdio;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use crate::scoring::{GraderReply, Input};
+use crate::util::process_group::ProcessGroup;
 use crate::util::redact::Redactor;
 use crate::util::{WorkDir, programs};
 
@@ -37,20 +37,10 @@ pub struct Commands {
 
 /// A command to run.
 #[derive(Debug)]
-pub(super) struct Job {
+pub(super) struct CommandJob {
     pub(super) argv: Vec<String>,
     pub(super) cwd: PathBuf,
     pub(super) input: Input,
-}
-
-/// The process group of a command; dropping it kills all processes.
-struct Group(Pid);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Fails if all have ended.
-        let _ = kill_process_group(self.0, Signal::KILL);
-    }
 }
 
 /// Keeps commands from reading this process's keys in `/proc`, unless they run as root.
@@ -94,7 +84,7 @@ impl Commands {
     ];
 
     /// Runs a command until it ends or times out.
-    pub(super) async fn run(&self, job: Job) -> GraderReply {
+    pub(super) async fn run(&self, job: CommandJob) -> GraderReply {
         match self.try_run(job).await {
             Ok(GraderReply::Ended { code, stdout, stderr }) => GraderReply::Ended {
                 code,
@@ -107,8 +97,8 @@ impl Commands {
         }
     }
 
-    async fn try_run(&self, job: Job) -> Result<GraderReply, String> {
-        let Job { argv, cwd, input } = job;
+    async fn try_run(&self, job: CommandJob) -> Result<GraderReply, String> {
+        let CommandJob { argv, cwd, input } = job;
         let Input { mut json, long_output } = input;
         let temporary = self.temporary.get_or_init(|| WorkDir::new().map_err(|error| error.to_string()));
         let temporary =
@@ -143,8 +133,7 @@ impl Commands {
             .process_group(0)
             .spawn()
             .map_err(|error| format!("cannot start `{program}` in `{}`: {error}", cwd.display()))?;
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        let group = id.and_then(Pid::from_raw).map(Group);
+        let group = ProcessGroup::of(&child);
         let (Some(mut stdin), Some(mut stdout), Some(mut stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {

@@ -5,12 +5,12 @@
 //! so that memory does not grow with the rows and no command runs twice. The pass in which nothing is missing writes the
 //! scores.
 
-mod asked;
 mod command;
 mod notes;
 mod pass;
+mod requests;
 
-pub use self::asked::{GraderRequests, Prompts};
 pub use self::command::Commands;
 pub(super) use self::pass::find_test;
-pub use self::pass::{Answers, Pass, Rows, grade};
+pub use self::pass::{BatchToGrade, GraderResponses, Pass, grade};
+pub use self::requests::{GraderRequests, Prompts};

@@ -10,9 +10,9 @@ use anyhow::Context as _;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-use super::asked::{Prompt, request_id};
-use super::command::Job;
+use super::command::CommandJob;
 use super::notes::{Note, Notes, PreviousNotes};
+use super::requests::{Prompt, request_id};
 use super::{Commands, GraderRequests, Prompts};
 use crate::model::{Exit, Failure, Response, ScoreRow, Suite, TestCase};
 use crate::scoring::{self, GraderCall, GraderReply, Scorer};
@@ -25,7 +25,7 @@ const MOST_COMMANDS: usize = 16;
 
 /// The rows of a batch, and how to grade them.
 #[derive(Debug)]
-pub struct Rows<'s> {
+pub struct BatchToGrade<'s> {
     /// The suite of the batch.
     pub suite: &'s Suite,
     /// The file with the responses.
@@ -41,7 +41,7 @@ pub struct Rows<'s> {
 }
 
 /// The models' responses, for each target that the graders name.
-pub type Answers = BTreeMap<Option<String>, PathBuf>;
+pub type GraderResponses = BTreeMap<Option<String>, PathBuf>;
 
 /// The result of a pass.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ pub enum Pass {
 }
 
 /// A row being graded.
-struct Open<'s> {
+struct OpenRow<'s> {
     test: &'s TestCase,
     replicate: u32,
     response: Response,
@@ -65,15 +65,15 @@ struct Open<'s> {
 /// Grades all rows that can be graded, and writes the scores if that is all of them. `notes` and `answers` come from the
 /// previous pass, if any.
 pub async fn grade(
-    rows: &Rows<'_>,
+    rows: &BatchToGrade<'_>,
     notes: Option<File>,
-    answers: &Answers,
+    answers: &GraderResponses,
     out: &mut dyn std::io::Write,
     mut stop: watch::Receiver<bool>,
 ) -> anyhow::Result<Pass> {
     let tests: HashMap<&str, &TestCase> =
         rows.suite.tests.iter().map(|test| (test.id.as_str(), test)).collect();
-    let mut reader = Reader::open(rows, notes, answers)?;
+    let mut reader = RowReader::open(rows, notes, answers)?;
     let mut scorer = Scorer::default();
     let mut prompts = Prompts::new(&rows.dir);
     let mut new_notes = Notes::create()?;
@@ -114,7 +114,11 @@ fn interrupted() -> Failure {
 }
 
 /// Grades some rows, with all commands that they need.
-async fn grade_window(rows: &Rows<'_>, scorer: &mut Scorer, window: &mut [Open<'_>]) -> anyhow::Result<()> {
+async fn grade_window(
+    rows: &BatchToGrade<'_>,
+    scorer: &mut Scorer,
+    window: &mut [OpenRow<'_>],
+) -> anyhow::Result<()> {
     let most = std::thread::available_parallelism().map_or(2, std::num::NonZero::get).clamp(2, MOST_COMMANDS);
     let slots = Arc::new(Semaphore::new(most));
     let mut open: Vec<usize> = (0..window.len()).collect();
@@ -141,8 +145,12 @@ async fn grade_window(rows: &Rows<'_>, scorer: &mut Scorer, window: &mut [Open<'
 }
 
 /// Grades a row as far as possible; returns the commands that it needs to continue.
-fn grade_row(rows: &Rows<'_>, scorer: &mut Scorer, row: &mut Open<'_>) -> Vec<(String, Job)> {
-    let Open { test, replicate, response, note, prompts, score } = row;
+fn grade_row(
+    rows: &BatchToGrade<'_>,
+    scorer: &mut Scorer,
+    row: &mut OpenRow<'_>,
+) -> Vec<(String, CommandJob)> {
+    let OpenRow { test, replicate, response, note, prompts, score } = row;
     prompts.clear();
     let mut jobs = Vec::new();
     let read = |file: &crate::model::Attachment| {
@@ -158,7 +166,7 @@ fn grade_row(rows: &Rows<'_>, scorer: &mut Scorer, row: &mut Open<'_>) -> Vec<(S
         let place = place.to_owned();
         match need {
             GraderCall::Command { argv, cwd, input } => {
-                jobs.push((place, Job { argv, cwd: cwd.to_path_buf(), input }));
+                jobs.push((place, CommandJob { argv, cwd: cwd.to_path_buf(), input }));
             }
             GraderCall::Model { system, prompt, temperature, target } => {
                 let target = target.map(ToOwned::to_owned);
@@ -173,7 +181,7 @@ fn grade_row(rows: &Rows<'_>, scorer: &mut Scorer, row: &mut Open<'_>) -> Vec<(S
 }
 
 /// Reads rows with their notes.
-struct Reader {
+struct RowReader {
     responses: std::io::Take<BufReader<File>>,
     notes: PreviousNotes,
     answers: BTreeMap<Option<String>, AnswerFile>,
@@ -186,8 +194,8 @@ struct AnswerFile {
     next: Option<Response>,
 }
 
-impl Reader {
-    fn open(rows: &Rows<'_>, notes: Option<File>, answers: &Answers) -> anyhow::Result<Self> {
+impl RowReader {
+    fn open(rows: &BatchToGrade<'_>, notes: Option<File>, answers: &GraderResponses) -> anyhow::Result<Self> {
         let cannot = || format!("cannot read `{}`", rows.responses.display());
         let (mut responses, _) = regular_file::open(rows.responses).with_context(cannot)?;
         responses.seek(SeekFrom::Start(rows.range.start)).with_context(cannot)?;
@@ -203,7 +211,7 @@ impl Reader {
         Ok(Self { responses, notes: PreviousNotes::open(notes), answers, line: Vec::new() })
     }
 
-    fn window<'s>(&mut self, tests: &HashMap<&str, &'s TestCase>) -> anyhow::Result<Vec<Open<'s>>> {
+    fn window<'s>(&mut self, tests: &HashMap<&str, &'s TestCase>) -> anyhow::Result<Vec<OpenRow<'s>>> {
         let mut window = Vec::with_capacity(WINDOW);
         while window.len() < WINDOW {
             self.line.clear();
@@ -224,7 +232,7 @@ impl Reader {
                 let given = given.unwrap_or_else(|| GraderReply::Failed("it was not requested".to_owned()));
                 note.given.insert(place, given);
             }
-            window.push(Open { test, replicate, response, note, prompts: Vec::new(), score: None });
+            window.push(OpenRow { test, replicate, response, note, prompts: Vec::new(), score: None });
         }
         Ok(window)
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::{BatchToRun, Dispatcher, Record, RunnerRepo, StartOutcome, WatchOutcome};
+use super::{BatchToRun, DispatchRecord, Dispatcher, RunnerRepo, StartOutcome, WatchOutcome};
 use crate::engine::collect::{Collection, collect};
 use crate::engine::observer::{Observer, Progress, observe};
 use crate::engine::rows::BatchIdentity;
@@ -25,7 +25,7 @@ const TIDY_PATIENCE: Duration = Duration::from_secs(20);
 pub struct RemoteBatch {
     dispatcher: Dispatcher,
     pub(in crate::engine) target: RemoteTarget,
-    pub(in crate::engine) record: Record,
+    pub(in crate::engine) record: DispatchRecord,
     /// The run that may be in progress.
     running: Option<u64>,
     /// Whether it was left running.
@@ -75,7 +75,7 @@ impl RemoteBatch {
     pub(in crate::engine) fn attach(
         dispatcher: Dispatcher,
         target: RemoteTarget,
-        record: Record,
+        record: DispatchRecord,
         running: Option<u64>,
     ) -> Self {
         Self { dispatcher, target, record, running, left: false, reason: None }

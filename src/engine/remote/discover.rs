@@ -1,7 +1,7 @@
 //! Finds a batch that another machine dispatched, by its branches and runs in the runner repository.
 
 use super::check::RunnerRepo;
-use super::record::Record;
+use super::record::DispatchRecord;
 use super::{Dispatcher, PATIENCE};
 use crate::github::ApiError;
 use crate::model::{BatchId, Failure, RemoteTarget};
@@ -11,7 +11,7 @@ use crate::util::WorkDir;
 
 impl Dispatcher {
     /// Creates a record of a batch from its branches and runs.
-    pub async fn discover(&self, target: &RemoteTarget, id: &BatchId) -> anyhow::Result<Record> {
+    pub async fn discover(&self, target: &RemoteTarget, id: &BatchId) -> anyhow::Result<DispatchRecord> {
         let info = self.client.repository(&target.repo).await.map_err(ApiError::into_failure)?;
         let remote = self.remote(&target.repo, &info.clone_url).await?;
         let batch_id = id.clone();
@@ -38,7 +38,8 @@ impl Dispatcher {
         };
         let git_ref = target.git_ref.clone().unwrap_or_else(|| info.default_branch.clone());
         let runner = RunnerRepo { info, git_ref };
-        let mut record = Record::new(id.clone(), sha256, (requests, shards), &self.api_url, &runner, target);
+        let mut record =
+            DispatchRecord::new(id.clone(), sha256, (requests, shards), &self.api_url, &runner, target);
         if on_a_branch {
             let (repo, branch) = (record.repo.clone(), handover_branch(id));
             record.handover = Some(Handover::Branch { repo, branch });

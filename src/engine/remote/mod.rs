@@ -24,7 +24,7 @@ pub use self::batch::{RemoteBatch, WorkflowRun};
 pub use self::batch_to_run::BatchToRun;
 pub use self::check::{RunnerRepo, runner_repository, runner_workflow, visibility};
 pub use self::handover::{ActionsRun, HandoverChoice};
-pub use self::record::Record;
+pub use self::record::DispatchRecord;
 pub use self::start::StartOutcome;
 pub use self::watch::WatchOutcome;
 

@@ -25,7 +25,7 @@ const FOLDER: &str = "dispatch";
 
 /// A batch on a runner repository.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct DispatchRecord {
     format: u32,
     /// The batch.
     pub batch_id: BatchId,
@@ -86,7 +86,7 @@ pub(super) struct RecordLock {
     _file: File,
 }
 
-impl Record {
+impl DispatchRecord {
     /// A record without a start.
     pub(super) fn new(
         batch_id: BatchId,
@@ -293,7 +293,7 @@ mod tests {
         Dispatch { id: number.into(), at, shards: vec![0], run_id, run_url }
     }
 
-    fn record(dispatches: Vec<Dispatch>) -> Record {
+    fn record(dispatches: Vec<Dispatch>) -> DispatchRecord {
         let info = serde_json::json!({
             "full_name": "o/r", "default_branch": "main", "private": true, "clone_url": "https://github.com/o/r.git",
             "html_url": "https://github.com/o/r", "archived": false,
@@ -311,11 +311,11 @@ mod tests {
             shards: Shards::Auto,
         };
         let api = "https://api.github.com";
-        let new = Record::new("b1".parse().unwrap(), Digest::of(b""), (4, 2), api, &runner, &target);
-        Record { dispatches, ..new }
+        let new = DispatchRecord::new("b1".parse().unwrap(), Digest::of(b""), (4, 2), api, &runner, &target);
+        DispatchRecord { dispatches, ..new }
     }
 
-    fn runs(record: &Record) -> Vec<Option<u64>> {
+    fn runs(record: &DispatchRecord) -> Vec<Option<u64>> {
         record.dispatches.iter().map(|dispatch| dispatch.run_id).collect()
     }
 
@@ -325,7 +325,7 @@ mod tests {
         let exchange = LocalExchange::open_or_create(&dir.path().join("exchange.git")).unwrap();
         let mut first = record(vec![dispatch(1, Some(11)), dispatch(2, None)]);
         first.write(&exchange).unwrap();
-        let mut second = Record::read(&exchange, &first.batch_id).unwrap().unwrap();
+        let mut second = DispatchRecord::read(&exchange, &first.batch_id).unwrap().unwrap();
         second.dispatches[1].run_id = Some(22);
         second.dispatches.push(dispatch(3, Some(33)));
         second.taken.push(7);
@@ -334,13 +334,13 @@ mod tests {
         first.write(&exchange).unwrap();
         assert_eq!(runs(&first), [Some(11), Some(22), Some(33)]);
         assert_eq!(first.taken, [8, 7]);
-        assert_eq!(Record::read(&exchange, &first.batch_id).unwrap().unwrap(), first);
+        assert_eq!(DispatchRecord::read(&exchange, &first.batch_id).unwrap().unwrap(), first);
 
         // A rejected start does not reappear.
         first.dispatches.push(dispatch(4, None));
         first.write(&exchange).unwrap();
         first.forget(&4.into(), &exchange).unwrap();
-        assert_eq!(runs(&Record::read(&exchange, &first.batch_id).unwrap().unwrap()).len(), 3);
+        assert_eq!(runs(&DispatchRecord::read(&exchange, &first.batch_id).unwrap().unwrap()).len(), 3);
     }
 
     #[test]
@@ -381,10 +381,14 @@ mod tests {
             crash.restore(&copy);
             let exchange = LocalExchange::open_or_create(&copy).unwrap();
             let id = "b1".parse().unwrap();
-            let known = Record::read(&exchange, &id).unwrap().map_or(0, |record| record.dispatches.len());
+            let known =
+                DispatchRecord::read(&exchange, &id).unwrap().map_or(0, |record| record.dispatches.len());
             assert!(known >= crash.count("written"), "{crash:?}: a start that was noted is lost");
             record(vec![dispatch(9, None)]).write(&exchange).unwrap();
-            assert!(Record::read(&exchange, &id).unwrap().unwrap().dispatches.len() > known, "{crash:?}");
+            assert!(
+                DispatchRecord::read(&exchange, &id).unwrap().unwrap().dispatches.len() > known,
+                "{crash:?}"
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::record::Record;
+use super::record::DispatchRecord;
 use super::{Dispatcher, PATIENCE};
 use crate::engine::collect::unsettled_shards;
 use crate::github::{ApiError, Artifact};
@@ -16,7 +16,7 @@ use crate::util::zip::unzip_one;
 impl Dispatcher {
     /// Fetches everything that is available now. `at_the_end`: also artifacts that a run uploaded because its branch was
     /// rejected.
-    pub async fn take_in(&self, record: &mut Record, at_the_end: bool) -> anyhow::Result<()> {
+    pub async fn take_in(&self, record: &mut DispatchRecord, at_the_end: bool) -> anyhow::Result<()> {
         let id = record.batch_id.clone();
         self.with_exchange(move |exchange| exchange.repair_branches(&id)).await?;
         if self.is_collected(record).await? {
@@ -33,7 +33,11 @@ impl Dispatcher {
     }
 
     /// Moves the local results branch to the remote one; returns the number of rows.
-    pub(super) async fn fetch_branch(&self, record: &Record, patience: Duration) -> anyhow::Result<u64> {
+    pub(super) async fn fetch_branch(
+        &self,
+        record: &DispatchRecord,
+        patience: Duration,
+    ) -> anyhow::Result<u64> {
         let remote = self.remote(&record.repo, &record.clone_url).await?;
         let (id, expected) = (record.batch_id.clone(), record.batch_sha256);
         self.with_exchange(move |exchange| {
@@ -44,7 +48,12 @@ impl Dispatcher {
     }
 
     /// Deletes what the runner repository no longer needs, after everything is collected.
-    pub async fn tidy(&self, record: &Record, results: bool, patience: Duration) -> anyhow::Result<()> {
+    pub async fn tidy(
+        &self,
+        record: &DispatchRecord,
+        results: bool,
+        patience: Duration,
+    ) -> anyhow::Result<()> {
         let handed_over = record.is_on_a_branch();
         let results = results && matches!(record.results, RemoteResults::Branch(_));
         if !handed_over && !results {
@@ -64,7 +73,7 @@ impl Dispatcher {
         .await
     }
 
-    async fn is_collected(&self, record: &Record) -> anyhow::Result<bool> {
+    async fn is_collected(&self, record: &DispatchRecord) -> anyhow::Result<bool> {
         let (id, batch) = (record.batch_id.clone(), record.batch_sha256);
         self.with_exchange(move |exchange| {
             let collected = exchange.collected(&id)?.is_some_and(|(known, _)| known.batch_sha256 == batch);
@@ -74,12 +83,12 @@ impl Dispatcher {
     }
 
     /// The shards with requests that have no final response.
-    pub(super) async fn unsettled(&self, record: &Record) -> anyhow::Result<Vec<u32>> {
+    pub(super) async fn unsettled(&self, record: &DispatchRecord) -> anyhow::Result<Vec<u32>> {
         let (id, known) = (record.batch_id.clone(), record.known());
         self.with_exchange(move |exchange| unsettled_shards(exchange, &id, &known)).await
     }
 
-    async fn take_artifacts(&self, record: &mut Record) -> anyhow::Result<()> {
+    async fn take_artifacts(&self, record: &mut DispatchRecord) -> anyhow::Result<()> {
         for run_id in record.run_ids() {
             let artifacts = match self.client.artifacts(&record.repo, run_id).await {
                 Ok(artifacts) => artifacts,
@@ -117,7 +126,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    async fn take(&self, record: &Record, shard: u32, artifact: &Artifact) -> anyhow::Result<()> {
+    async fn take(&self, record: &DispatchRecord, shard: u32, artifact: &Artifact) -> anyhow::Result<()> {
         let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let zip = temporary.path().join("artifact.zip");
         let downloaded = self.client.download_artifact(&record.repo, artifact, &zip).await;

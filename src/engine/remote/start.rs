@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::batch_to_run::BatchToRun;
 use super::check::RunnerRepo;
-use super::record::{Dispatch, Record, lock};
+use super::record::{Dispatch, DispatchRecord, lock};
 use super::{APPEARS_WITHIN, Dispatcher, HandoverChoice};
 use crate::git::Remote;
-use crate::github::{ApiError, Dispatched, Polled};
+use crate::github::{ApiError, Dispatched, PollResult};
 use crate::model::{Exit, Failure, printable};
 use crate::protocol::names::{handover_branch, run_titles};
 use crate::protocol::{DispatchId, DispatchInputs, Handover, RunnerOptions};
@@ -52,15 +52,15 @@ impl Dispatcher {
         &self,
         wanted: &BatchToRun,
         runner: &RunnerRepo,
-    ) -> anyhow::Result<(Record, StartOutcome)> {
+    ) -> anyhow::Result<(DispatchRecord, StartOutcome)> {
         let id = wanted.id.clone();
         let _lock = self.with_exchange(move |exchange| lock(exchange, &id)).await?;
         let target = &wanted.target;
-        let mut record = match Record::read(&self.exchange, &wanted.id)? {
+        let mut record = match DispatchRecord::read(&self.exchange, &wanted.id)? {
             None => {
                 let size = (wanted.requests, wanted.shards);
                 let (id, sha256) = (wanted.id.clone(), wanted.sha256);
-                Record::new(id, sha256, size, &self.api_url, runner, target)
+                DispatchRecord::new(id, sha256, size, &self.api_url, runner, target)
             }
             Some(mut record) => {
                 self.refresh(&mut record).await?;
@@ -105,7 +105,7 @@ impl Dispatcher {
     }
 
     /// Updates the repository's name and git URL: it may have been renamed since.
-    pub async fn refresh(&self, record: &mut Record) -> anyhow::Result<()> {
+    pub async fn refresh(&self, record: &mut DispatchRecord) -> anyhow::Result<()> {
         let info = self.client.repository(&record.repo).await.map_err(ApiError::into_failure)?;
         record.repo = info.full_name;
         record.clone_url = info.clone_url;
@@ -113,7 +113,7 @@ impl Dispatcher {
     }
 
     /// Records the runs of a batch that GitHub lists, from any machine.
-    pub(super) async fn learn_runs(&self, record: &mut Record) -> anyhow::Result<()> {
+    pub(super) async fn learn_runs(&self, record: &mut DispatchRecord) -> anyhow::Result<()> {
         let since = self.client.now() - LONGEST_RUN;
         let titles = run_titles(&record.batch_id);
         let runs = self.client.find_runs(&record.repo, &record.workflow, &titles, since).await;
@@ -124,7 +124,7 @@ impl Dispatcher {
     }
 
     /// Cleans up after a batch that was not started.
-    async fn take_back(&self, record: &Record, branch_at: Option<Remote>) {
+    async fn take_back(&self, record: &DispatchRecord, branch_at: Option<Remote>) {
         if let Err(error) = record.delete(&self.exchange) {
             tracing::debug!("{error:#}");
         }
@@ -144,9 +144,9 @@ impl Dispatcher {
     }
 
     /// Refuses a workflow run that does not belong to the batch: the record may come from an untrusted checkout.
-    pub async fn check_title(&self, record: &Record, run_id: u64) -> anyhow::Result<()> {
+    pub async fn check_title(&self, record: &DispatchRecord, run_id: u64) -> anyhow::Result<()> {
         let run = self.client.run(&record.repo, run_id, None).await.map_err(ApiError::into_failure)?;
-        let Polled::Changed(run, _) = run else { return Ok(()) };
+        let PollResult::Changed(run, _) = run else { return Ok(()) };
         if run.display_title.starts_with(&run_titles(&record.batch_id)) {
             return Ok(());
         }
@@ -161,7 +161,7 @@ impl Dispatcher {
     }
 
     /// The newest run of a batch in progress; also looks for the runs of starts whose response was lost.
-    pub async fn running(&self, record: &mut Record) -> anyhow::Result<Option<u64>> {
+    pub async fn running(&self, record: &mut DispatchRecord) -> anyhow::Result<Option<u64>> {
         let now = self.client.now();
         let age =
             |dispatch: &Dispatch| Duration::try_from(now.duration_since(dispatch.at)).unwrap_or_default();
@@ -173,7 +173,7 @@ impl Dispatcher {
         for dispatch in record.dispatches.iter().rev().take(MOST_RUNS) {
             let Some(run_id) = dispatch.run_id else { continue };
             match self.client.run(&record.repo, run_id, None).await {
-                Ok(Polled::Changed(run, _)) if run.is_over() => {}
+                Ok(PollResult::Changed(run, _)) if run.is_over() => {}
                 Ok(_) => return Ok(Some(run_id)),
                 // A new run may not be readable yet.
                 Err(error) if error.is_not_found() => {
@@ -188,7 +188,12 @@ impl Dispatcher {
     }
 
     /// Starts the workflow and returns the run.
-    async fn start(&self, record: &mut Record, handover: &Handover, shards: &[u32]) -> anyhow::Result<u64> {
+    async fn start(
+        &self,
+        record: &mut DispatchRecord,
+        handover: &Handover,
+        shards: &[u32],
+    ) -> anyhow::Result<u64> {
         for _ in 0..STARTS {
             let inputs = DispatchInputs {
                 batch_id: record.batch_id.clone(),
@@ -250,10 +255,10 @@ impl Dispatcher {
     }
 
     /// Looks for the runs of starts without a known run, until one appears or the time is over.
-    async fn find(&self, record: &mut Record, within: Duration) -> anyhow::Result<Option<u64>> {
+    async fn find(&self, record: &mut DispatchRecord, within: Duration) -> anyhow::Result<Option<u64>> {
         let until = clock::after(within);
         loop {
-            let open = |record: &Record| {
+            let open = |record: &DispatchRecord| {
                 let open = record.dispatches.iter().filter(|dispatch| dispatch.run_id.is_none());
                 open.map(|dispatch| (dispatch.id.clone(), dispatch.at)).collect::<Vec<_>>()
             };

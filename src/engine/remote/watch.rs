@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::record::Record;
+use super::record::DispatchRecord;
 use super::{APPEARS_WITHIN, Dispatcher};
 use crate::engine::Progress;
-use crate::github::{ApiError, Etag, Job, Polled, Run};
+use crate::github::{ApiError, Etag, PollResult, Run, WorkflowJob};
 use crate::model::{RemoteResults, printable};
 use crate::util::backoff::jitter;
 use crate::util::clock;
@@ -43,7 +43,7 @@ struct RunView {
     /// How long it was queued until the first job started, once known.
     queued: Option<Duration>,
     run: Option<Run>,
-    jobs: Vec<Job>,
+    jobs: Vec<WorkflowJob>,
     /// When the jobs were listed.
     jobs_at: Option<Instant>,
     fetched: Option<Instant>,
@@ -55,7 +55,7 @@ impl Dispatcher {
     /// Waits until a run ends, the time is over, or the user stops it.
     pub async fn watch(
         &self,
-        record: &Record,
+        record: &DispatchRecord,
         run_id: u64,
         (poll_interval, timeout): (Option<Duration>, Duration),
         progress: &Mutex<Progress>,
@@ -117,12 +117,12 @@ impl Dispatcher {
     /// Polls the run once; returns it if it has ended.
     async fn look(
         &self,
-        record: &Record,
+        record: &DispatchRecord,
         run_id: u64,
         sight: &mut RunView,
     ) -> anyhow::Result<Option<Box<Run>>> {
         match self.client.run(&record.repo, run_id, sight.etag.as_ref()).await {
-            Ok(Polled::Changed(run, etag)) => {
+            Ok(PollResult::Changed(run, etag)) => {
                 sight.etag = etag;
                 if run.is_over() {
                     return Ok(Some(Box::new(run)));
@@ -135,7 +135,7 @@ impl Dispatcher {
                 }
                 sight.run = Some(run);
             }
-            Ok(Polled::Unchanged) => {}
+            Ok(PollResult::Unchanged) => {}
             Err(error) if error.is_not_found() && sight.started.elapsed() < APPEARS_WITHIN => {}
             Err(ApiError::Limited { until, wait }) => {
                 sight.limited_until = Some(clock::after(clock::wait(wait)));
@@ -153,7 +153,7 @@ impl Dispatcher {
     /// Counts the rows on the results branch from time to time. Only for display, so a failure is only logged.
     async fn count_rows(
         &self,
-        record: &Record,
+        record: &DispatchRecord,
         sight: &mut RunView,
         every: Duration,
         progress: &Mutex<Progress>,
@@ -171,7 +171,7 @@ impl Dispatcher {
     }
 
     /// Why a run failed, in lines for the user: the failing job and step, and the end of its log.
-    pub async fn explain_failure(&self, record: &Record, run: &Run) -> Vec<String> {
+    pub async fn explain_failure(&self, record: &DispatchRecord, run: &Run) -> Vec<String> {
         let conclusion = run.conclusion.as_deref().unwrap_or("nothing");
         let mut lines =
             vec![format!("the run ended with `{}`: {}", printable(conclusion), printable(&run.html_url))];
@@ -181,7 +181,7 @@ impl Dispatcher {
                 "no job was started: the workflow file is invalid, or no runner is available".to_owned(),
             );
         }
-        let bad: Vec<&Job> = jobs.iter().filter(|job| failed(job.conclusion.as_deref())).collect();
+        let bad: Vec<&WorkflowJob> = jobs.iter().filter(|job| failed(job.conclusion.as_deref())).collect();
         for job in bad.iter().take(JOBS_TOLD) {
             let step = job.steps.iter().find(|step| failed(step.conclusion.as_deref()));
             let step = step.map(|step| format!(", step `{}`", printable(&step.name))).unwrap_or_default();
@@ -240,7 +240,7 @@ fn telling(log: &[String]) -> Vec<&str> {
     lines.split_off(lines.len().saturating_sub(LOG_LINES))
 }
 
-fn queue_time(run: &Run, jobs: &[Job]) -> Option<Duration> {
+fn queue_time(run: &Run, jobs: &[WorkflowJob]) -> Option<Duration> {
     let first = jobs.iter().filter_map(|job| job.started_at).min()?;
     Duration::try_from(first.duration_since(run.run_started_at.or(run.created_at)?)).ok()
 }

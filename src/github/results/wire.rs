@@ -29,7 +29,7 @@ pub(super) enum AttemptError {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Created {
+pub(super) struct CreateResponse {
     #[serde(default)]
     ok: bool,
     #[serde(default, alias = "signedUploadUrl")]
@@ -37,7 +37,7 @@ pub(super) struct Created {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Finalized {
+pub(super) struct FinalizeResponse {
     #[serde(default)]
     ok: bool,
     #[serde(default, alias = "artifactId", deserialize_with = "number")]
@@ -45,13 +45,13 @@ pub(super) struct Finalized {
 }
 
 #[derive(Deserialize)]
-struct Signed {
+struct SignedUrl {
     #[serde(default, alias = "signedUrl")]
     signed_url: String,
 }
 
 #[derive(Deserialize)]
-struct Listed {
+struct ArtifactList {
     #[serde(default)]
     artifacts: Vec<ListedArtifact>,
 }
@@ -83,7 +83,7 @@ impl ResultsService {
         if let Some(name) = name {
             body["name_filter"] = name.into();
         }
-        let Listed { artifacts } =
+        let ArtifactList { artifacts } =
             self.ask("ListArtifacts", &body, "").await.context("cannot list the artifacts")?;
         let artifact = |entry: ListedArtifact| ServiceArtifact {
             name: entry.name,
@@ -108,7 +108,7 @@ impl ResultsService {
             body["version"] = 7.into();
             body["mime_type"] = "application/zip".into();
         }
-        let Created { ok, signed_upload_url } = self.ask("CreateArtifact", &body, name).await?;
+        let CreateResponse { ok, signed_upload_url } = self.ask("CreateArtifact", &body, name).await?;
         if !ok {
             bail!("the artifact service refused without a reason");
         }
@@ -121,7 +121,7 @@ impl ResultsService {
         body["name"] = name.into();
         body["size"] = size.to_string().into();
         body["hash"] = format!("sha256:{digest}").into();
-        let Finalized { ok, artifact_id } = self.ask("FinalizeArtifact", &body, name).await?;
+        let FinalizeResponse { ok, artifact_id } = self.ask("FinalizeArtifact", &body, name).await?;
         if !ok {
             bail!("the artifact service refused the upload without a reason");
         }
@@ -132,7 +132,7 @@ impl ResultsService {
     pub(super) async fn address(&self, artifact: &ServiceArtifact) -> anyhow::Result<Url> {
         let mut body = ids(&artifact.identity);
         body["name"] = artifact.name.as_str().into();
-        let Signed { signed_url } = self.ask("GetSignedArtifactURL", &body, &artifact.name).await?;
+        let SignedUrl { signed_url } = self.ask("GetSignedArtifactURL", &body, &artifact.name).await?;
         signed(&signed_url)
     }
 

@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json as value};
 
-use super::server::{Seen, Server, empty, json};
+use super::server::{ReceivedRequest, Server, empty, json};
 use super::{REPO, client_with, impatient, shown};
 use crate::github::{AppKey, Auth, Client, Dispatched};
 use crate::model::Secret;
@@ -25,7 +25,7 @@ fn app(server: &Server) -> Client {
     client_with(&format!("{}/api/v3", server.url), Auth::App(key), impatient()).0
 }
 
-fn bearer(seen: &Seen) -> &str {
+fn bearer(seen: &ReceivedRequest) -> &str {
     seen.header("authorization").unwrap().strip_prefix("Bearer ").unwrap()
 }
 

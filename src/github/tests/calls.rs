@@ -11,7 +11,7 @@ const REPOSITORY: &str = r#"{"full_name":"acme/runner","default_branch":"main","
     "clone_url":"https://github.com/acme/runner.git","html_url":"https://github.com/acme/runner"}"#;
 const PAGE: &str = "<html><head><title>502 Bad Gateway</title></head></html>";
 
-fn patient(server: &Server) -> (Client, super::Heard) {
+fn patient(server: &Server) -> (Client, super::ReportedWaits) {
     client_with(&server.url, Auth::Token(Secret::new(TOKEN)), impatient())
 }
 

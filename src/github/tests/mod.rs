@@ -23,7 +23,7 @@ const TOKEN: &str = "github_pat_0123456789abcdef";
 const REPO: &str = "acme/runner";
 
 /// The waits that a client reported.
-type Heard = Arc<Mutex<Vec<String>>>;
+type ReportedWaits = Arc<Mutex<Vec<String>>>;
 
 /// Waits of milliseconds.
 fn impatient() -> RetryPolicy {
@@ -42,8 +42,8 @@ fn client(server: &Server) -> Client {
     client_with(&server.url, Auth::Token(Secret::new(TOKEN)), impatient()).0
 }
 
-fn client_with(api_url: &str, auth: Auth, patience: RetryPolicy) -> (Client, Heard) {
-    let heard = Heard::default();
+fn client_with(api_url: &str, auth: Auth, patience: RetryPolicy) -> (Client, ReportedWaits) {
+    let heard = ReportedWaits::default();
     let notes = Arc::clone(&heard);
     let options = ClientOptions {
         ca_pem: Vec::new(),

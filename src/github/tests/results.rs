@@ -8,7 +8,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::{Value, json as value};
 use tempfile::TempDir;
 
-use super::server::{Reply, Seen, Server, answer, empty, json};
+use super::server::{ReceivedRequest, Reply, Server, answer, empty, json};
 use super::{impatient, shown};
 use crate::github::retry_policy::RetryPolicy;
 use crate::github::{DuplicateArtifact, ResultsService};
@@ -39,7 +39,7 @@ fn zip(bytes: &[u8]) -> (TempDir, PathBuf) {
     (folder, path)
 }
 
-fn method(seen: &Seen) -> &str {
+fn method(seen: &ReceivedRequest) -> &str {
     seen.path.strip_prefix(PREFIX).unwrap_or("store")
 }
 

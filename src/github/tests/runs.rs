@@ -7,7 +7,7 @@ use serde_json::json as value;
 
 use super::server::{Reply, Server, answer, empty, json};
 use super::{REPO, client};
-use crate::github::Polled;
+use crate::github::PollResult;
 
 /// As GitHub responds, with `null` wherever the specification allows it.
 fn run(id: u64, title: &str) -> serde_json::Value {
@@ -59,9 +59,9 @@ async fn an_unchanged_run_is_not_sent_again() {
     })
     .await;
     let client = client(&server);
-    let Polled::Changed(first, etag) = client.run(REPO, 42, None).await.unwrap() else { panic!() };
+    let PollResult::Changed(first, etag) = client.run(REPO, 42, None).await.unwrap() else { panic!() };
     assert_eq!(first.id, 42);
-    assert_eq!(client.run(REPO, 42, etag.as_ref()).await.unwrap(), Polled::Unchanged);
+    assert_eq!(client.run(REPO, 42, etag.as_ref()).await.unwrap(), PollResult::Unchanged);
     let seen = server.seen();
     assert_eq!(seen[0].path, seen[1].path);
     assert!(seen[1].header("authorization").is_some(), "only with a token is a 304 free");
@@ -144,7 +144,7 @@ async fn cancelling_a_completed_run_is_not_an_error() {
 async fn a_truncated_response_to_a_read_is_retried() {
     let torn = || Reply::Bytes(b"HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{\"id\":".to_vec());
     let server = Server::script(vec![torn(), json(200, &run(42, "t").to_string())]).await;
-    assert!(matches!(client(&server).run(REPO, 42, None).await, Ok(Polled::Changed(..))));
+    assert!(matches!(client(&server).run(REPO, 42, None).await, Ok(PollResult::Changed(..))));
 }
 
 #[tokio::test]

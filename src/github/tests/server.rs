@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 /// A request that arrived.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
+pub(super) struct ReceivedRequest {
     pub(super) method: String,
     /// Path and query.
     pub(super) path: String,
@@ -29,11 +29,11 @@ pub(super) enum Reply {
 
 pub(super) struct Server {
     pub(super) url: String,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
     task: JoinHandle<()>,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub(super) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
@@ -45,10 +45,12 @@ impl Seen {
 
 impl Server {
     /// Answers the nth request (from 0) with the result of the function; one request per connection.
-    pub(super) async fn start(reply: impl Fn(usize, &Seen) -> Reply + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(
+        reply: impl Fn(usize, &ReceivedRequest) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::<Mutex<Vec<Seen>>>::default();
+        let seen = Arc::<Mutex<Vec<ReceivedRequest>>>::default();
         let (log, reply) = (Arc::clone(&seen), Arc::new(reply));
         let task = tokio::spawn(async move {
             loop {
@@ -73,7 +75,7 @@ impl Server {
     }
 
     /// All requests so far.
-    pub(super) fn seen(&self) -> Vec<Seen> {
+    pub(super) fn seen(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
@@ -126,8 +128,8 @@ pub(super) fn empty(status: u16) -> Reply {
 
 async fn serve(
     mut socket: TcpStream,
-    log: &Mutex<Vec<Seen>>,
-    reply: &(dyn Fn(usize, &Seen) -> Reply + Send + Sync),
+    log: &Mutex<Vec<ReceivedRequest>>,
+    reply: &(dyn Fn(usize, &ReceivedRequest) -> Reply + Send + Sync),
 ) {
     let mut bytes = Vec::new();
     let request = loop {
@@ -160,7 +162,7 @@ async fn serve(
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<Seen> {
+fn parse(bytes: &[u8]) -> Option<ReceivedRequest> {
     let end = memchr::memmem::find(bytes, b"\r\n\r\n")?;
     let head = std::str::from_utf8(&bytes[..end]).unwrap();
     let body = &bytes[end + 4..];
@@ -174,5 +176,5 @@ fn parse(bytes: &[u8]) -> Option<Seen> {
         })
         .collect();
     let length = headers.get("content-length").map_or(0, |value| value.to_str().unwrap().parse().unwrap());
-    (body.len() >= length).then(|| Seen { method, path, headers, body: body[..length].to_owned() })
+    (body.len() >= length).then(|| ReceivedRequest { method, path, headers, body: body[..length].to_owned() })
 }

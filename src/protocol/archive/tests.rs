@@ -46,7 +46,7 @@ impl Bench {
     }
 
     /// Writes these raw entries as an archive, valid or not.
-    fn forge(&self, entries: &[Entry]) {
+    fn forge(&self, entries: &[ArchiveEntry]) {
         let file = File::create(self.path("batch.tar.gz")).unwrap();
         let mut tar = tar::Builder::new(GzEncoder::new(file, Compression::best()));
         for entry in entries {
@@ -86,13 +86,13 @@ impl Bench {
             .replace(&format!("{}/", self.dir.path().display()), "")
     }
 
-    fn refusal_of(&self, entries: &[Entry]) -> String {
+    fn refusal_of(&self, entries: &[ArchiveEntry]) -> String {
         self.forge(entries);
         self.refusal(None, &Limits::default())
     }
 }
 
-struct Entry {
+struct ArchiveEntry {
     name: String,
     kind: tar::EntryType,
     content: Vec<u8>,
@@ -117,20 +117,20 @@ fn manifest(requests: &[u8], files: u64) -> BatchManifest {
     }
 }
 
-fn file(name: &str, content: &[u8]) -> Entry {
-    Entry { name: name.to_owned(), kind: tar::EntryType::Regular, content: content.to_vec() }
+fn file(name: &str, content: &[u8]) -> ArchiveEntry {
+    ArchiveEntry { name: name.to_owned(), kind: tar::EntryType::Regular, content: content.to_vec() }
 }
 
-fn special(name: &str, kind: tar::EntryType) -> Entry {
-    Entry { name: name.to_owned(), kind, content: Vec::new() }
+fn special(name: &str, kind: tar::EntryType) -> ArchiveEntry {
+    ArchiveEntry { name: name.to_owned(), kind, content: Vec::new() }
 }
 
 /// The manifest of a batch with one request and this many files.
-fn good_manifest(files: u64) -> Entry {
+fn good_manifest(files: u64) -> ArchiveEntry {
     file("manifest.json", &serde_json::to_vec(&manifest(REQUEST, files)).unwrap())
 }
 
-fn changed_manifest(key: &str, value: serde_json::Value) -> Entry {
+fn changed_manifest(key: &str, value: serde_json::Value) -> ArchiveEntry {
     let mut json = serde_json::to_value(manifest(REQUEST, 0)).unwrap();
     json[key] = value;
     file("manifest.json", json.to_string().as_bytes())

@@ -72,7 +72,7 @@ fn extract(file: File, length: u64, limits: &Limits, dir: &Path) -> Result<Batch
     let most = limits.unpacked_bytes_of(length);
     let exceeded = Rc::new(Cell::new(false));
     let gzip = GzDecoder::new(BufReader::with_capacity(BUFFER, file));
-    let mut tar = tar::Archive::new(Capped { inner: gzip, left: most, exceeded: Rc::clone(&exceeded) });
+    let mut tar = tar::Archive::new(SizeLimit { inner: gzip, left: most, exceeded: Rc::clone(&exceeded) });
     let bad = |error: io::Error| {
         if exceeded.get() {
             Refusal::TooLarge { most, what: "unpacks to more than" }
@@ -266,13 +266,13 @@ fn copy(
 }
 
 /// A reader with a size limit.
-struct Capped<R> {
+struct SizeLimit<R> {
     inner: R,
     left: u64,
     exceeded: Rc<Cell<bool>>,
 }
 
-impl<R: Read> Read for Capped<R> {
+impl<R: Read> Read for SizeLimit<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = self.inner.read(buffer)?;
         match self.left.checked_sub(length as u64) {

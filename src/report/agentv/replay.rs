@@ -26,7 +26,7 @@ struct Fixture<'a> {
     source_target: &'a str,
     attempt: u32,
     variant: Option<String>,
-    source: Source<'a>,
+    source: ReplaySource<'a>,
     output: &'a [OutputMessage],
     #[serde(skip_serializing_if = "Option::is_none")]
     token_usage: Option<TokenUsage>,
@@ -36,7 +36,7 @@ struct Fixture<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Source<'a> {
+struct ReplaySource<'a> {
     generator: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<&'a str>,
@@ -63,7 +63,7 @@ pub fn replay_fixture(
         source_target,
         attempt: 0,
         variant: (replicate > 1).then(|| format!("trial-{replicate}")),
-        source: Source {
+        source: ReplaySource {
             generator: GENERATOR,
             model: response.model.as_deref(),
             request_sha256: response.request_sha256,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
-use super::diff::{Piece, pieces};
+use super::diff::{DiffPiece, pieces};
 use crate::model::{Evaluation, GraderScore, GraderVerdict, ScoreStatus, TestResult, Trial};
 use crate::report::reason::{reason, to_look_at};
 use crate::report::results::Results;
@@ -73,7 +73,7 @@ struct TrialData<'d> {
     answer: Option<String>,
     /// The answer compared with the baseline's.
     #[serde(skip_serializing_if = "Option::is_none")]
-    diff: Option<Vec<Piece>>,
+    diff: Option<Vec<DiffPiece>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -6,10 +6,10 @@ use similar::{Algorithm, DiffTag, capture_diff_slices};
 const MOST_CELLS: usize = 250_000;
 
 /// A piece and its origin: 0 in both, 1 only in the new text, 2 only in the old one.
-pub(super) type Piece = (u8, String);
+pub(super) type DiffPiece = (u8, String);
 
 /// Compares by words if that is cheap, else by lines, else as two whole texts.
-pub(super) fn pieces(before: &str, now: &str) -> Vec<Piece> {
+pub(super) fn pieces(before: &str, now: &str) -> Vec<DiffPiece> {
     for split in [words, lines] {
         let (old, new) = (split(before), split(now));
         if cells(&old, &new) <= MOST_CELLS {
@@ -49,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    fn side(pieces: &[Piece], other: u8) -> String {
+    fn side(pieces: &[DiffPiece], other: u8) -> String {
         pieces.iter().filter(|(kind, _)| *kind != other).map(|(_, text)| text.as_str()).collect()
     }
 

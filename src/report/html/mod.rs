@@ -148,7 +148,8 @@ fn figure_rows(evaluation: &Evaluation) -> Vec<FigureRow> {
     if let Some(comparison) = &evaluation.comparison {
         let change = |target: &TargetFigures| {
             let of_target = comparison.targets.iter().find(|compared| compared.target == target.target);
-            let one = |row: cells::Compared| format!("{} {}, {}", row.what, row.difference, row.chance);
+            let one =
+                |row: cells::FigureComparison| format!("{} {}, {}", row.what, row.difference, row.chance);
             let shown =
                 of_target.map(|target| cells::compared(target).into_iter().map(one).collect::<Vec<_>>());
             shown.map_or_else(dash, |shown| shown.join("; "))

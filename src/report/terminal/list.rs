@@ -23,7 +23,7 @@ const LONGEST_PLACE: usize = 40;
 const LONGEST_REASON: usize = 600;
 
 /// A test and its description.
-struct Line {
+struct TestLine {
     state: TestState,
     name: String,
     /// The number of passed trials, if some passed.
@@ -45,7 +45,7 @@ pub(super) fn render(evaluation: &Evaluation, results: &Results, style: Style) -
             looks.into_iter().partition(|look| look.test.target == target.target);
         looks = others;
         let left_out = if lists_all { 0 } else { of_target.len().saturating_sub(most) };
-        let mut lines: Vec<(Line, usize)> = Vec::new();
+        let mut lines: Vec<(TestLine, usize)> = Vec::new();
         for look in of_target.iter().take(if lists_all { usize::MAX } else { most }) {
             let place =
                 evaluation.tests.iter().position(|test| std::ptr::eq(test, look.test)).unwrap_or_default();
@@ -58,7 +58,7 @@ pub(super) fn render(evaluation: &Evaluation, results: &Results, style: Style) -
             lines.extend(rest.map(|(place, test)| {
                 let name = printable(&test.test_id);
                 let (trials, reasons, at) = Default::default();
-                (Line { state: test.state, name, trials, reasons, place: at }, place)
+                (TestLine { state: test.state, name, trials, reasons, place: at }, place)
             }));
             lines.sort_by_key(|(_, place)| *place);
         }
@@ -72,7 +72,7 @@ pub(super) fn render(evaluation: &Evaluation, results: &Results, style: Style) -
             let _ =
                 writeln!(out, "{}", style.paint(Tone::Strong, &fit(&printable(&target.target), style.width)));
         }
-        let lines: Vec<Line> = lines.into_iter().map(|(line, _)| line).collect();
+        let lines: Vec<TestLine> = lines.into_iter().map(|(line, _)| line).collect();
         push(&mut out, &lines, style);
         if left_out > 0 {
             let more = format!("  … {} more; -v lists all", thousands(left_out as u64));
@@ -82,14 +82,14 @@ pub(super) fn render(evaluation: &Evaluation, results: &Results, style: Style) -
     out
 }
 
-fn line(look: &FailingTest<'_>, results: &Results) -> Line {
+fn line(look: &FailingTest<'_>, results: &Results) -> TestLine {
     let place = results.places.get(&look.test.test_id);
     let is_worse = look.test.change.is_some_and(|change| change.kind == ChangeKind::Regressed);
     let mut reasons: Vec<String> = look.reasons.iter().map(|reason| look.quoted(reason)).collect();
     if let Some(first) = reasons.first_mut().filter(|_| is_worse) {
         first.insert_str(0, "regressed: ");
     }
-    Line {
+    TestLine {
         state: look.test.state,
         name: printable(&look.test.test_id),
         trials: match look.test.state {
@@ -101,8 +101,8 @@ fn line(look: &FailingTest<'_>, results: &Results) -> Line {
     }
 }
 
-fn push(out: &mut String, lines: &[Line], style: Style) {
-    let longest = |of: fn(&Line) -> &str| lines.iter().map(|line| length(of(line))).max().unwrap_or(0);
+fn push(out: &mut String, lines: &[TestLine], style: Style) {
+    let longest = |of: fn(&TestLine) -> &str| lines.iter().map(|line| length(of(line))).max().unwrap_or(0);
     let name_width = longest(|line| &line.name).min(style.width / 3);
     let trials_width = longest(|line| &line.trials);
     let place_width = longest(|line| &line.place).min(LONGEST_PLACE);

@@ -140,7 +140,7 @@ fn push_comparison(comparison: &Comparison, style: Style, out: &mut String) {
     let title = format!("against {}: {}", printable(&baseline(comparison)), matched(comparison));
     let _ = writeln!(out, "{}", style.wrap(&title, 2));
     let several = comparison.targets.len() > 1;
-    let rows: Vec<(String, cells::Compared)> = comparison
+    let rows: Vec<(String, cells::FigureComparison)> = comparison
         .targets
         .iter()
         .flat_map(|target| {
@@ -148,7 +148,7 @@ fn push_comparison(comparison: &Comparison, style: Style, out: &mut String) {
             compared(target).into_iter().map(move |compared| (name.clone(), compared))
         })
         .collect();
-    let cells = |of: fn(&cells::Compared) -> String| rows.iter().map(|(_, row)| of(row)).collect();
+    let cells = |of: fn(&cells::FigureComparison) -> String| rows.iter().map(|(_, row)| of(row)).collect();
     let text = |rank: u8, cells: Vec<String>| Column { rank, ..Column::text("", cells) };
     let columns = vec![
         text(0, rows.iter().map(|(name, _)| name.clone()).collect()),

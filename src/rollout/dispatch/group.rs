@@ -19,7 +19,7 @@ const MOST_ROWS: usize = 1_000;
 
 /// The rows of one run.
 #[derive(Debug, Clone)]
-pub(super) struct Group {
+pub(super) struct RowGroup {
     /// Which rows.
     pub(super) rows: Vec<usize>,
     /// The run's name after `rollout:`.
@@ -41,7 +41,7 @@ pub(super) struct Group {
     pub(super) is_repeated: bool,
 }
 
-impl Group {
+impl RowGroup {
     /// A group to be dispatched.
     pub(super) fn new(rows: Vec<usize>, ids: &[Ids], attempt: u32, is_repeated: bool) -> Self {
         let name = match rows.as_slice() {
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(groups.concat(), open);
         assert!((3..10).contains(&groups.len()), "{}", groups.len());
         for group in groups {
-            let inputs = Group::new(group, &ids, 1, false).inputs(&rows, &ids, &endpoint(), None);
+            let inputs = RowGroup::new(group, &ids, 1, false).inputs(&rows, &ids, &endpoint(), None);
             assert!(json!(inputs).to_string().chars().count() <= 65_535);
         }
         assert_eq!(split(&open, &rows, &ids, false).len(), rows.len());
@@ -217,7 +217,7 @@ mod tests {
         rows[2].completion_params.shift_remove("seed");
         let groups = split(&[0, 1, 2], &rows, &ids, true);
         assert_eq!(groups, [vec![0, 1], vec![2]]);
-        let inputs = Group::new(vec![0, 1], &ids, 1, false).inputs(&rows, &ids, &endpoint(), None);
+        let inputs = RowGroup::new(vec![0, 1], &ids, 1, false).inputs(&rows, &ids, &endpoint(), None);
         let metadata: Value = serde_json::from_str(&inputs["metadata"]).unwrap();
         assert_eq!(metadata["rows"][0].get("completion_params"), None);
         assert_eq!(metadata["rows"][1]["completion_params"]["seed"], 2);

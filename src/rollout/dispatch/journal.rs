@@ -25,7 +25,7 @@ pub(super) struct Head {
 
 /// A dispatch: the rows, the run's name, and the run itself once it is known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Sent {
+pub(super) struct SentRow {
     pub(super) rows: Vec<usize>,
     pub(super) name: String,
     pub(super) at: Timestamp,
@@ -55,7 +55,7 @@ impl Head {
 
 impl Journal {
     /// Opens the journal next to an output and returns its content; a new one starts with `fresh`.
-    pub(super) fn open(output: Option<&Path>, fresh: Head) -> anyhow::Result<(Self, Head, Vec<Sent>)> {
+    pub(super) fn open(output: Option<&Path>, fresh: Head) -> anyhow::Result<(Self, Head, Vec<SentRow>)> {
         let Some(output) = output else { return Ok((Self(None), fresh, Vec::new())) };
         let path = path(output);
         let cannot = || format!("cannot use `{}`", path.display());
@@ -81,8 +81,8 @@ impl Journal {
             return Err(Failure::config(message).hint(hint).into());
         }
         // Skip a truncated line: the run can be found by its name.
-        let mut sent: Vec<Sent> = Vec::new();
-        for line in lines.filter_map(|line| serde_json::from_slice::<Sent>(line).ok()) {
+        let mut sent: Vec<SentRow> = Vec::new();
+        for line in lines.filter_map(|line| serde_json::from_slice::<SentRow>(line).ok()) {
             sent.retain(|known| known.name != line.name);
             sent.push(line);
         }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::sync::watch as signal;
 
-pub use self::output::is_finished;
+use self::output::is_finished;
 pub use self::rows::{ClientRow, read_rows};
 
 use self::journal::{Head, Journal};
@@ -26,7 +26,7 @@ use self::watch::Watch;
 use super::endpoint::Endpoint;
 use super::ids::Ids;
 use crate::github::{ApiError, Client};
-use crate::model::{Digest, RemoteTarget, Secret};
+use crate::model::{Digest, RemoteTarget, Secret, printable};
 
 /// The options of a dispatch.
 pub struct DispatchOptions {
@@ -59,6 +59,23 @@ pub struct Dispatched {
     pub interrupted: bool,
     /// How many workflow runs were started.
     pub runs: usize,
+}
+
+impl Dispatched {
+    /// The number of finished rows.
+    pub fn finished(&self) -> usize {
+        self.rows.iter().filter(|row| is_finished(row)).count()
+    }
+
+    /// A message for each row that failed.
+    pub fn failures(&self) -> impl Iterator<Item = String> {
+        self.rows.iter().filter(|row| !is_finished(row)).map(|row| {
+            let text = |path: &str| printable(row.pointer(path).and_then(Value::as_str).unwrap_or_default());
+            let (row_id, message) = (text("/input_metadata/row_id"), text("/rollout_status/message"));
+            let code = row.pointer("/rollout_status/code").and_then(Value::as_i64).unwrap_or_default();
+            format!("row `{row_id}` failed with status {code}: {message}")
+        })
+    }
 }
 
 /// The progress of a dispatch.

@@ -101,7 +101,7 @@ fn name_fireworks_model(params: &mut Map<String, Value>) {
 
 /// The result of a row.
 #[derive(Debug, Clone)]
-pub(super) struct Ended {
+pub(super) struct FinishedRow {
     pub(super) status: Status,
     pub(super) trace: Option<Trace>,
     pub(super) run_url: Option<String>,
@@ -117,7 +117,7 @@ impl ClientRow {
     }
 
     /// The row as Eval Protocol reads it: with the conversation, the status and the ids.
-    pub(super) fn ended(&self, ids: &Ids, ended: &Ended) -> Value {
+    pub(super) fn ended(&self, ids: &Ids, ended: &FinishedRow) -> Value {
         let mut row = self.line.clone();
         if let Some(trace) = &ended.trace {
             row.insert("messages".to_owned(), trace.conversation().into());

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::group::{Group, split};
-use super::rows::Ended;
+use super::group::{RowGroup, split};
+use super::rows::FinishedRow;
 use super::watch::{LOOK_EVERY, Watch};
 use crate::github::Run;
 use crate::model::printable;
@@ -26,9 +26,9 @@ impl Watch<'_> {
     /// Ends the rows whose runs have ended or never appeared.
     pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
         // Elapsed time is not enough: the run may exist but was not looked up yet.
-        let is_lost = |group: &Group| group.run_id.is_none() && group.is_missing;
-        let over = |group: &&Group| group.run.as_ref().is_some_and(Run::is_over) || is_lost(group);
-        let over: Vec<Group> = self.open.iter().filter(over).cloned().collect();
+        let is_lost = |group: &RowGroup| group.run_id.is_none() && group.is_missing;
+        let over = |group: &&RowGroup| group.run.as_ref().is_some_and(Run::is_over) || is_lost(group);
+        let over: Vec<RowGroup> = self.open.iter().filter(over).cloned().collect();
         for group in over {
             let conclusion = group.run.as_ref().and_then(|run| run.conclusion.clone());
             let mut not_run = Vec::new();
@@ -52,7 +52,7 @@ impl Watch<'_> {
             let again = split(&not_run, self.rows, &self.ids, self.options.batch);
             let attempt = group.attempt + 1;
             self.waiting.extend(
-                again.into_iter().map(|rows| Group::new(rows, &self.ids, attempt, group.is_repeated)),
+                again.into_iter().map(|rows| RowGroup::new(rows, &self.ids, attempt, group.is_repeated)),
             );
         }
         Ok(())
@@ -61,7 +61,7 @@ impl Watch<'_> {
     /// Ends a row whose run has ended; returns false if the row did not run and may be dispatched again.
     async fn settle_row(
         &mut self,
-        group: &Group,
+        group: &RowGroup,
         index: usize,
         conclusion: Option<&str>,
     ) -> anyhow::Result<bool> {
@@ -120,7 +120,7 @@ impl Watch<'_> {
     /// Cancels runs that take too long.
     pub(super) async fn give_up(&mut self) -> anyhow::Result<()> {
         let timeout = self.options.target.timeout;
-        let late: Vec<Group> =
+        let late: Vec<RowGroup> =
             self.open.iter().filter(|group| group.since.elapsed() > timeout).cloned().collect();
         for group in late {
             let what = match group.run_id {
@@ -175,7 +175,7 @@ impl Watch<'_> {
     }
 
     /// Fails all rows of a group.
-    pub(super) fn fail(&mut self, group: &Group, status: &Status) -> anyhow::Result<()> {
+    pub(super) fn fail(&mut self, group: &RowGroup, status: &Status) -> anyhow::Result<()> {
         for index in &group.rows {
             self.end(*index, status.clone(), None)?;
         }
@@ -196,7 +196,7 @@ impl Watch<'_> {
                 printable(&self.rows[index].row_id)
             ));
         }
-        let ended = Ended { status, trace, run_url, seconds: seconds.as_secs_f64() };
+        let ended = FinishedRow { status, trace, run_url, seconds: seconds.as_secs_f64() };
         let row = self.rows[index].ended(&self.ids[index], &ended);
         self.output.put(index, row)?;
         self.open.retain(|group| !group.rows.is_empty());

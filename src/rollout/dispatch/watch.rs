@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch as signal;
 use tokio::task::JoinSet;
 
-use super::group::{Group, split};
-use super::journal::{Journal, Sent};
+use super::group::{RowGroup, split};
+use super::journal::{Journal, SentRow};
 use super::output::Output;
 use super::rows::ClientRow;
 use super::settle::Patience;
 use super::{DispatchOptions, DispatchProgress};
-use crate::github::{ApiError, Client, Dispatched, Polled};
+use crate::github::{ApiError, Client, Dispatched, PollResult};
 use crate::model::{Exit, Failure};
 use crate::rollout::endpoint::{Endpoint, EndpointError};
 use crate::rollout::ids::Ids;
@@ -40,8 +40,8 @@ pub(super) struct Watch<'a> {
     pub(super) ids: Vec<Ids>,
     pub(super) journal: Journal,
     pub(super) output: Output,
-    pub(super) waiting: VecDeque<Group>,
-    pub(super) open: Vec<Group>,
+    pub(super) waiting: VecDeque<RowGroup>,
+    pub(super) open: Vec<RowGroup>,
     /// By row: whether its worker has started.
     pub(super) at_work: Vec<bool>,
     pub(super) began: Instant,
@@ -63,7 +63,7 @@ impl<'a> Watch<'a> {
         ids: Vec<Ids>,
         journal: Journal,
         mut output: Output,
-        sent: Vec<Sent>,
+        sent: Vec<SentRow>,
     ) -> Self {
         let finished = output.finished();
         let mut left: Vec<usize> = (0..rows.len()).filter(|index| !finished.contains(index)).collect();
@@ -78,8 +78,8 @@ impl<'a> Watch<'a> {
                 .collect();
             if !rows.is_empty() {
                 left.retain(|index| !rows.contains(index));
-                let group = Group::new(rows, &ids, 1, true);
-                open.push(Group { name: sent.name, at: sent.at, run_id: sent.run, ..group });
+                let group = RowGroup::new(rows, &ids, 1, true);
+                open.push(RowGroup { name: sent.name, at: sent.at, run_id: sent.run, ..group });
             }
         }
         let is_again = |index: &usize| output.has(*index);
@@ -87,7 +87,7 @@ impl<'a> Watch<'a> {
         let mut waiting = VecDeque::new();
         for (these, is_repeated) in [(fresh, false), (again, true)] {
             let groups = split(&these, rows, &ids, options.batch);
-            waiting.extend(groups.into_iter().map(|rows| Group::new(rows, &ids, 1, is_repeated)));
+            waiting.extend(groups.into_iter().map(|rows| RowGroup::new(rows, &ids, 1, is_repeated)));
             for index in these {
                 output.forget(index);
             }
@@ -220,9 +220,9 @@ impl<'a> Watch<'a> {
         Ok(())
     }
 
-    fn note(&mut self, group: &Group) -> anyhow::Result<()> {
+    fn note(&mut self, group: &RowGroup) -> anyhow::Result<()> {
         let sent =
-            Sent { rows: group.rows.clone(), name: group.name.clone(), at: group.at, run: group.run_id };
+            SentRow { rows: group.rows.clone(), name: group.name.clone(), at: group.at, run: group.run_id };
         self.journal.write(&sent)
     }
 
@@ -303,7 +303,7 @@ impl<'a> Watch<'a> {
 
     /// Lists all workflow runs.
     async fn list(&mut self) -> anyhow::Result<()> {
-        let Some(oldest) = self.open.iter().map(Group::earliest).min() else { return Ok(()) };
+        let Some(oldest) = self.open.iter().map(RowGroup::earliest).min() else { return Ok(()) };
         if Instant::now() < self.next_list {
             return Ok(());
         }
@@ -325,13 +325,13 @@ impl<'a> Watch<'a> {
             // The newest comes first.
             if let Some(run) = runs.iter().find(|run| group.is_its(run)) {
                 if group.run_id.is_none() {
-                    found.push(Group { run_id: Some(run.id), ..group.clone() });
+                    found.push(RowGroup { run_id: Some(run.id), ..group.clone() });
                 }
                 group.run_id = Some(run.id);
                 group.run = Some(run.clone());
             } else if let Some(id) = group.run_id.filter(|_| group.since.elapsed() > self.options.grace) {
                 // Lists are limited: fetch a run that is no longer listed.
-                if let Ok(Polled::Changed(run, _)) = self.client.run(&target.repo, id, None).await {
+                if let Ok(PollResult::Changed(run, _)) = self.client.run(&target.repo, id, None).await {
                     group.run = Some(run);
                 }
             } else if group.run_id.is_none() && asked > group.since + self.options.grace {

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::Extensions;
 use http_body_util::BodyExt as _;
 
-use super::Refused;
+use super::CallRefusal;
 use crate::util::caller::counted_as;
 
 /// Bytes of each body that do not count, so that small requests are served next to large ones.
@@ -47,7 +47,7 @@ struct Counts {
 
 /// The memory of one body, released on drop.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct BodyPermit {
     bodies: Arc<Bodies>,
     caller: IpAddr,
     counts: Counts,
@@ -65,22 +65,25 @@ impl Bodies {
         Caller(caller): Caller,
         body: Body,
         most: usize,
-    ) -> Result<(Vec<u8>, Held), Refused> {
+    ) -> Result<(Vec<u8>, BodyPermit), CallRefusal> {
         let mut held =
-            Held { bodies: Arc::clone(self), caller: counted_as(caller), counts: Counts::default() };
+            BodyPermit { bodies: Arc::clone(self), caller: counted_as(caller), counts: Counts::default() };
         held.open()?;
         let read = read(body, most, &mut held);
         let bytes = tokio::time::timeout(self.within, read).await.unwrap_or_else(|_| {
-            Err(Refused::new(408, format!("the body did not arrive within {} s", self.within.as_secs_f64())))
+            Err(CallRefusal::new(
+                408,
+                format!("the body did not arrive within {} s", self.within.as_secs_f64()),
+            ))
         })?;
         held.close();
         Ok((bytes, held))
     }
 }
 
-async fn read(mut body: Body, most: usize, held: &mut Held) -> Result<Vec<u8>, Refused> {
+async fn read(mut body: Body, most: usize, held: &mut BodyPermit) -> Result<Vec<u8>, CallRefusal> {
     use axum::body::HttpBody as _;
-    let too_large = || Refused::new(413, format!("the body is larger than {} KiB", most >> 10));
+    let too_large = || CallRefusal::new(413, format!("the body is larger than {} KiB", most >> 10));
     let hint = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
     if hint > most {
         return Err(too_large());
@@ -88,7 +91,7 @@ async fn read(mut body: Body, most: usize, held: &mut Held) -> Result<Vec<u8>, R
     // Reserved memory is not used until it is written.
     let mut bytes = Vec::with_capacity(hint);
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| Refused::new(400, "the body is incomplete"))?;
+        let frame = frame.map_err(|_| CallRefusal::new(400, "the body is incomplete"))?;
         let Ok(data) = frame.into_data() else { continue };
         if bytes.len() + data.len() > most {
             return Err(too_large());
@@ -99,9 +102,9 @@ async fn read(mut body: Body, most: usize, held: &mut Held) -> Result<Vec<u8>, R
     Ok(bytes)
 }
 
-impl Held {
+impl BodyPermit {
     /// Counts a body that is being received.
-    fn open(&mut self) -> Result<(), Refused> {
+    fn open(&mut self) -> Result<(), CallRefusal> {
         let mut counts = self.bodies.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let all: usize = counts.values().map(|counts| counts.open).sum();
         let own = counts.get(&self.caller).map_or(0, |counts| counts.open);
@@ -123,7 +126,7 @@ impl Held {
     }
 
     /// Reserves this many bytes in total.
-    fn hold(&mut self, bytes: usize) -> Result<(), Refused> {
+    fn hold(&mut self, bytes: usize) -> Result<(), CallRefusal> {
         let more = bytes.saturating_sub(FREE).saturating_sub(self.counts.held);
         if more == 0 {
             return Ok(());
@@ -140,7 +143,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyPermit {
     fn drop(&mut self) {
         let mut counts = self.bodies.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(of_caller) = counts.get_mut(&self.caller) else { return };
@@ -152,15 +155,18 @@ impl Drop for Held {
     }
 }
 
-fn busy() -> Refused {
-    Refused { retry_after: Some(1), ..Refused::new(503, "too many large or unfinished requests at once") }
+fn busy() -> CallRefusal {
+    CallRefusal {
+        retry_after: Some(1),
+        ..CallRefusal::new(503, "too many large or unfinished requests at once")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    async fn read(bodies: &Arc<Bodies>, caller: &str, bytes: usize) -> Result<Held, u16> {
+    async fn read(bodies: &Arc<Bodies>, caller: &str, bytes: usize) -> Result<BodyPermit, u16> {
         let caller = Caller(caller.parse().unwrap());
         let read = bodies.read(caller, Body::from(vec![0; bytes]), 16 << 20).await;
         read.map(|(_, held)| held).map_err(|refused| refused.status.as_u16())

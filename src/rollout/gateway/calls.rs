@@ -13,9 +13,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::body::{Caller, Held};
+use super::body::{BodyPermit, Caller};
 use super::upstream::UpstreamResponse;
-use super::{Gateway, Refused, stream};
+use super::{CallRefusal, Gateway, stream};
 use crate::model::{Digest, Secret};
 use crate::rollout::fields;
 use crate::rollout::ids::Ids;
@@ -29,12 +29,12 @@ const MOST_UNHEARD: usize = 64;
 /// Identifies a request: the rollout, the upstream, and the digest of the body.
 pub(super) type Question = (String, String, Digest);
 
-type Outcome = Result<UpstreamResponse, Refused>;
+type UpstreamResult = Result<UpstreamResponse, CallRefusal>;
 
 /// A response, or a pending one, that no client waits for.
 #[derive(Debug)]
 pub(super) struct AbandonedCall {
-    outcome: watch::Receiver<Option<Outcome>>,
+    outcome: watch::Receiver<Option<UpstreamResult>>,
     since: Instant,
 }
 
@@ -43,28 +43,28 @@ pub(super) async fn pass_on(
     State(gateway): State<Arc<Gateway>>,
     Path(rest): Path<String>,
     request: Request,
-) -> Result<Response, Refused> {
+) -> Result<Response, CallRefusal> {
     let (ids, base_url) = read_path(&rest)?;
     let upstream = gateway.upstreams.choose(base_url.as_deref())?;
     // Before reading the body: a request that cannot be served takes no memory.
     let Ok(permit) = Arc::clone(&gateway.calls).try_acquire_owned() else {
-        return Err(Refused { retry_after: Some(1), ..Refused::new(503, "too many calls at once") });
+        return Err(CallRefusal { retry_after: Some(1), ..CallRefusal::new(503, "too many calls at once") });
     };
     let own_secret = own_secret(request.headers());
     let caller = Caller::of(request.extensions());
     let (body, held) = gateway.bodies.read(caller, request.into_body(), LARGEST_REQUEST).await?;
     let mut asked: Value = serde_json::from_slice(&body)
-        .map_err(|error| Refused::new(400, format!("the body is not JSON: {error}")))?;
+        .map_err(|error| CallRefusal::new(400, format!("the body is not JSON: {error}")))?;
     drop(body);
     let Some(call) = asked.as_object_mut().filter(|call| call.get("messages").is_some_and(Value::is_array))
     else {
-        return Err(Refused::new(400, "the body has no `messages`"));
+        return Err(CallRefusal::new(400, "the body has no `messages`"));
     };
-    fields::check_call(call, &gateway.fields).map_err(|problem| Refused::new(400, problem))?;
+    fields::check_call(call, &gateway.fields).map_err(|problem| CallRefusal::new(400, problem))?;
     upstream.check_models(call)?;
     let wants = ReplyOptions::take_from(&mut asked);
     // The forwarded body identifies a request.
-    let sent = serde_json::to_vec(&asked).map_err(|error| Refused::new(400, error.to_string()))?;
+    let sent = serde_json::to_vec(&asked).map_err(|error| CallRefusal::new(400, error.to_string()))?;
     let question = (ids.rollout_id.clone(), upstream.name().to_owned(), Digest::of(&sent));
     let mut outcome = match gateway.take_unheard(&question) {
         Some(outcome) => outcome,
@@ -73,7 +73,7 @@ pub(super) async fn pass_on(
     let mut waiting = Waiting { gateway: &gateway, question, outcome: Some(outcome.clone()) };
     let answered = outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
     waiting.outcome = None;
-    let answer = answered.ok_or_else(|| Refused::new(500, "the call was lost"))??;
+    let answer = answered.ok_or_else(|| CallRefusal::new(500, "the call was lost"))??;
     Ok(wants.respond(answer))
 }
 
@@ -84,8 +84,8 @@ fn start(
     asked: Value,
     sent: Vec<u8>,
     own_secret: Option<Secret>,
-    held: (OwnedSemaphorePermit, Held),
-) -> watch::Receiver<Option<Outcome>> {
+    held: (OwnedSemaphorePermit, BodyPermit),
+) -> watch::Receiver<Option<UpstreamResult>> {
     let (sender, receiver) = watch::channel(None);
     let gateway = Arc::clone(gateway);
     tokio::spawn(async move {
@@ -94,13 +94,13 @@ fn start(
         let outcome = async {
             let upstream = gateway.upstreams.choose(base_url.as_deref())?;
             let room = gateway.make_room(&ids.rollout_id, sent.len()).await;
-            room.map_err(|error| Refused::of_store(&error))?;
+            room.map_err(|error| CallRefusal::of_store(&error))?;
             let answer = gateway.upstreams.call(upstream, sent).await?;
             // An upstream may echo its key: redact it for the caller and the trace.
             let answer = answer.redacted(&|value| gateway.redact(value, own_secret.as_ref()));
             let trace = trace(&ids, upstream.name(), &asked, &answer, began);
             let trace = gateway.redact(trace, own_secret.as_ref());
-            gateway.append(&ids.rollout_id, trace).await.map_err(|error| Refused::of_store(&error))?;
+            gateway.append(&ids.rollout_id, trace).await.map_err(|error| CallRefusal::of_store(&error))?;
             Ok(answer)
         };
         let outcome = outcome.await;
@@ -149,15 +149,15 @@ pub(super) fn own_secret(headers: &HeaderMap) -> Option<Secret> {
     Some(Secret::new(value))
 }
 
-fn read_path(rest: &str) -> Result<(Ids, Option<String>), Refused> {
+fn read_path(rest: &str) -> Result<(Ids, Option<String>), CallRefusal> {
     let rest = rest.trim_end_matches('/');
     let tail = ["/v1/chat/completions", "/chat/completions"].iter().find_map(|tail| rest.strip_suffix(tail));
     let Some(path) = tail else {
-        return Err(Refused::new(404, "only `…/chat/completions` is forwarded"));
+        return Err(CallRefusal::new(404, "only `…/chat/completions` is forwarded"));
     };
     let segments: Vec<String> =
         std::iter::once("rollout_id").chain(path.split('/')).map(str::to_owned).collect();
-    Ids::from_segments(&segments).map_err(|problem| Refused::new(400, problem))
+    Ids::from_segments(&segments).map_err(|problem| CallRefusal::new(400, problem))
 }
 
 /// The response format that a client wants.
@@ -193,7 +193,7 @@ impl ReplyOptions {
 
 impl Gateway {
     /// The undelivered response to this request.
-    fn take_unheard(&self, question: &Question) -> Option<watch::Receiver<Option<Outcome>>> {
+    fn take_unheard(&self, question: &Question) -> Option<watch::Receiver<Option<UpstreamResult>>> {
         let mut unheard = self.unheard.lock().unwrap_or_else(PoisonError::into_inner);
         unheard.retain(|_, entry| entry.since.elapsed() < KEEP_UNHEARD);
         unheard.remove(question).map(|entry| entry.outcome)
@@ -204,7 +204,7 @@ impl Gateway {
 struct Waiting<'g> {
     gateway: &'g Gateway,
     question: Question,
-    outcome: Option<watch::Receiver<Option<Outcome>>>,
+    outcome: Option<watch::Receiver<Option<UpstreamResult>>>,
 }
 
 impl Drop for Waiting<'_> {

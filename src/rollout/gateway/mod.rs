@@ -141,13 +141,13 @@ impl Gateway {
 
 /// An error response, readable both for model clients and for Eval Protocol's client.
 #[derive(Debug, Clone)]
-struct Refused {
+struct CallRefusal {
     status: StatusCode,
     message: String,
     retry_after: Option<u64>,
 }
 
-impl Refused {
+impl CallRefusal {
     fn new(status: u16, message: impl Into<String>) -> Self {
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         Self { status, message: message.into(), retry_after: None }
@@ -163,7 +163,7 @@ impl Refused {
     }
 }
 
-impl IntoResponse for Refused {
+impl IntoResponse for CallRefusal {
     fn into_response(self) -> Response {
         let kind = if self.status.is_server_error() { "server_error" } else { "invalid_request_error" };
         let body = json!({

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::body::Caller;
 use super::calls::own_secret;
-use super::{Gateway, Refused};
+use super::{CallRefusal, Gateway};
 use crate::rollout::ids::check;
 
 /// The default limit of entries.
@@ -22,7 +22,7 @@ const LARGEST_LOG: usize = 256 << 10;
 const MOST_ROLLOUTS: usize = 64;
 const FINISHED: i64 = 100;
 
-type JsonResult = Result<Json<Value>, Refused>;
+type JsonResult = Result<Json<Value>, CallRefusal>;
 
 /// `GET /v1/traces/pointwise?tags=rollout_id:…&limit=…`.
 pub(super) async fn traces(State(gateway): State<Arc<Gateway>>, RawQuery(query): RawQuery) -> JsonResult {
@@ -66,19 +66,19 @@ pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, request: Reques
     let caller = Caller::of(request.extensions());
     let (body, _held) = gateway.bodies.read(caller, request.into_body(), LARGEST_LOG).await?;
     let entry: Value = serde_json::from_slice(&body)
-        .map_err(|error| Refused::new(400, format!("the body is not JSON: {error}")))?;
+        .map_err(|error| CallRefusal::new(400, format!("the body is not JSON: {error}")))?;
     let tags: Vec<&str> = entry["tags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut rollouts: Vec<&str> = tags.iter().filter_map(|tag| tag.strip_prefix("rollout_id:")).collect();
     rollouts.sort_unstable();
     rollouts.dedup();
     if rollouts.is_empty() || rollouts.len() > MOST_ROLLOUTS {
-        return Err(Refused::new(
+        return Err(CallRefusal::new(
             400,
             format!("`tags` names 1 to {MOST_ROLLOUTS} rollouts: `rollout_id:<id>`"),
         ));
     }
     for rollout_id in &rollouts {
-        check("rollout_id", rollout_id).map_err(|problem| Refused::new(400, problem))?;
+        check("rollout_id", rollout_id).map_err(|problem| CallRefusal::new(400, problem))?;
     }
     let line = json!({
         "kind": "log",
@@ -95,17 +95,21 @@ pub(super) async fn add_log(State(gateway): State<Arc<Gateway>>, request: Reques
         let mut line = line.clone();
         // After redaction: the line is found by this id.
         line["rollout_id"] = rollout_id.into();
-        gateway.append(rollout_id, line).await.map_err(|error| Refused::of_store(&error))?;
+        gateway.append(rollout_id, line).await.map_err(|error| CallRefusal::of_store(&error))?;
     }
     Ok(Json(json!({"ok": true})))
 }
 
 impl Gateway {
-    async fn lines(self: &Arc<Self>, rollout_id: &str, kind: &'static str) -> Result<Vec<Value>, Refused> {
+    async fn lines(
+        self: &Arc<Self>,
+        rollout_id: &str,
+        kind: &'static str,
+    ) -> Result<Vec<Value>, CallRefusal> {
         let (gateway, rollout_id) = (Arc::clone(self), rollout_id.to_owned());
         let read = move || gateway.store.lines(&rollout_id, |line| line["kind"] == kind);
         let lines = tokio::task::spawn_blocking(read).await.map_err(anyhow::Error::from);
-        lines.and_then(|lines| lines).map_err(|error| Refused::of_store(&error))
+        lines.and_then(|lines| lines).map_err(|error| CallRefusal::of_store(&error))
     }
 }
 
@@ -117,17 +121,17 @@ struct Query {
 }
 
 impl Query {
-    fn read(query: Option<&str>) -> Result<Self, Refused> {
+    fn read(query: Option<&str>) -> Result<Self, CallRefusal> {
         let mut read = Self { rollout_id: None, tags: Vec::new(), limit: USUAL_LIMIT };
         let url = reqwest::Url::parse(&format!("http://gateway/?{}", query.unwrap_or_default()))
-            .map_err(|error| Refused::new(400, error.to_string()))?;
+            .map_err(|error| CallRefusal::new(400, error.to_string()))?;
         for (name, value) in url.query_pairs() {
             match name.as_ref() {
                 "rollout_id" => read.rollout_id = Some(value.into_owned()),
                 "tags" => read.tags.push(value.into_owned()),
                 "limit" => {
                     let limit = value.parse::<usize>();
-                    let limit = limit.map_err(|_| Refused::new(400, "`limit` is a whole number"))?;
+                    let limit = limit.map_err(|_| CallRefusal::new(400, "`limit` is a whole number"))?;
                     read.limit = limit.min(MOST_ENTRIES);
                 }
                 _ => {}
@@ -137,15 +141,15 @@ impl Query {
     }
 
     /// The requested rollout.
-    fn rollout(&self) -> Result<String, Refused> {
+    fn rollout(&self) -> Result<String, CallRefusal> {
         let tagged = || self.tags.iter().find_map(|tag| tag.strip_prefix("rollout_id:")).map(str::to_owned);
         let rollout_id = self.rollout_id.clone().or_else(tagged).ok_or_else(|| {
-            Refused::new(
+            CallRefusal::new(
                 400,
                 "name a rollout: `tags=rollout_id:<id>`, or `rollout_id=<id>` where the status is asked for",
             )
         })?;
-        check("rollout_id", &rollout_id).map_err(|problem| Refused::new(400, problem))?;
+        check("rollout_id", &rollout_id).map_err(|problem| CallRefusal::new(400, problem))?;
         Ok(rollout_id)
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use reqwest::Url;
 use serde_json::{Map, Value};
 
-use super::Refused;
+use super::CallRefusal;
 use crate::model::{Api, Auth, Endpoint, Exit, Failure, RunnerTarget, Secret, printable};
 use crate::rollout::fields;
 use crate::util::ca::trusting;
@@ -94,9 +94,9 @@ impl Upstreams {
     }
 
     /// The upstream that a client names by its encoded base URL, or the first.
-    pub(super) fn choose(&self, encoded: Option<&str>) -> Result<&Upstream, Refused> {
+    pub(super) fn choose(&self, encoded: Option<&str>) -> Result<&Upstream, CallRefusal> {
         let Some(encoded) = encoded else {
-            return self.all.first().ok_or_else(|| Refused::new(503, "no upstream is configured"));
+            return self.all.first().ok_or_else(|| CallRefusal::new(503, "no upstream is configured"));
         };
         let decoded = URL_SAFE
             .decode(encoded)
@@ -104,16 +104,20 @@ impl Upstreams {
             .ok()
             .and_then(|bytes| String::from_utf8(bytes).ok())
             .and_then(|text| Url::parse(text.trim()).ok())
-            .ok_or_else(|| Refused::new(400, "`encoded_base_url` is not the base64 of a URL"))?;
+            .ok_or_else(|| CallRefusal::new(400, "`encoded_base_url` is not the base64 of a URL"))?;
         let same = |upstream: &&Upstream| is_same(&upstream.base, &decoded);
         self.all.iter().find(same).ok_or_else(|| {
             let host = decoded.host_str().unwrap_or_default();
-            Refused::new(403, format!("`{host}` is not among the upstreams of this gateway"))
+            CallRefusal::new(403, format!("`{host}` is not among the upstreams of this gateway"))
         })
     }
 
     /// Forwards a call and reads the whole response.
-    pub(super) async fn call(&self, upstream: &Upstream, body: Vec<u8>) -> Result<UpstreamResponse, Refused> {
+    pub(super) async fn call(
+        &self,
+        upstream: &Upstream,
+        body: Vec<u8>,
+    ) -> Result<UpstreamResponse, CallRefusal> {
         let gone = |error: reqwest::Error| {
             let what = if error.is_timeout() {
                 (504, "did not respond in time")
@@ -122,7 +126,7 @@ impl Upstreams {
             };
             // Log neither the address nor the key: both belong to the owner.
             tracing::warn!("upstream `{}`: {}", upstream.target.name, error.without_url());
-            Refused::new(what.0, format!("the upstream `{}` {}", upstream.target.name, what.1))
+            CallRefusal::new(what.0, format!("the upstream `{}` {}", upstream.target.name, what.1))
         };
         let mut request = upstream
             .client
@@ -139,7 +143,7 @@ impl Upstreams {
                 "the upstream `{}` sent a redirect; redirects are not followed",
                 upstream.target.name
             );
-            return Err(Refused::new(502, message));
+            return Err(CallRefusal::new(502, message));
         }
         let status = response.status();
         let headers = PASSED_ON
@@ -149,7 +153,7 @@ impl Upstreams {
         let mut body = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(gone)? {
             if body.len() + chunk.len() > LARGEST_ANSWER {
-                return Err(Refused::new(
+                return Err(CallRefusal::new(
                     502,
                     format!("the upstream's response is larger than {} MiB", LARGEST_ANSWER >> 20),
                 ));
@@ -199,13 +203,13 @@ impl Upstream {
     }
 
     /// Refuses models other than the target's `model` and `allow_models`: the owner pays.
-    pub(super) fn check_models(&self, call: &Map<String, Value>) -> Result<(), Refused> {
+    pub(super) fn check_models(&self, call: &Map<String, Value>) -> Result<(), CallRefusal> {
         let model = call.get("model").and_then(Value::as_str).unwrap_or_default();
         for asked in std::iter::once(model).chain(fields::further_models(call)) {
             if !self.target.allows_model(asked) {
                 let message =
                     format!("the upstream `{}` does not allow the model `{}`", self.name(), printable(asked));
-                return Err(Refused::new(403, message));
+                return Err(CallRefusal::new(403, message));
             }
         }
         Ok(())

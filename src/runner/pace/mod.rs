@@ -114,7 +114,7 @@ pub(super) enum Gate {
 
 /// Outcome of a call, for the pace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum CallResult {
     /// The provider processed it: a response, or a rejection of the request itself.
     Accepted,
     /// Rate limited, with its `Retry-After`.
@@ -188,15 +188,15 @@ impl Pace {
     }
 
     /// Counts the end of a call; `tokens` is the actual minus the estimated number.
-    pub(super) fn ended(&mut self, now: Instant, started: Instant, outcome: Outcome, tokens: i64) {
+    pub(super) fn ended(&mut self, now: Instant, started: Instant, outcome: CallResult, tokens: i64) {
         self.in_flight = self.in_flight.saturating_sub(1);
         if let Some(bucket) = &mut self.tokens {
             #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
             bucket.take(now, tokens as f64);
         }
-        self.broken = (self.broken << 1 | u32::from(outcome == Outcome::Broken)) & 0xF_FFFF;
+        self.broken = (self.broken << 1 | u32::from(outcome == CallResult::Broken)) & 0xF_FFFF;
         match outcome {
-            Outcome::Accepted => {
+            CallResult::Accepted => {
                 let step = if self.window < self.slow_start_below { WIDEN } else { 1.0 / self.window };
                 self.window = (self.window + step).min(self.most_in_flight);
                 if self.pause.as_ref().is_some_and(|pause| started > pause.since) {
@@ -204,15 +204,15 @@ impl Pace {
                     self.resume(now, Rate::ramp(half, now));
                 }
             }
-            Outcome::Refused(wait) => {
+            CallResult::Refused(wait) => {
                 self.meter.refused(started);
                 self.refused(now, wait.unwrap_or(DEFAULT_PAUSE));
             }
-            Outcome::Broken if self.broken.count_ones() >= BROKEN_OF_20 => {
+            CallResult::Broken if self.broken.count_ones() >= BROKEN_OF_20 => {
                 self.halve();
                 self.broken = 0;
             }
-            Outcome::Broken => {}
+            CallResult::Broken => {}
         }
     }
 

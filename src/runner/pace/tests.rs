@@ -129,11 +129,11 @@ fn simulate(vendor: Vendor, calls: u32, concurrency: u32, refusal_ms: u64) -> Re
             if ok {
                 sim.in_flight -= 1;
                 answered += 1;
-                pace.ended(at(now), at(started), Outcome::Accepted, 0);
+                pace.ended(at(now), at(started), CallResult::Accepted, 0);
             } else {
                 refused += 1;
                 waiting.push(std::cmp::Reverse(now + 1_000_000));
-                pace.ended(at(now), at(started), Outcome::Refused(Some(Duration::from_secs(1))), 0);
+                pace.ended(at(now), at(started), CallResult::Refused(Some(Duration::from_secs(1))), 0);
             }
         }
     }
@@ -199,7 +199,7 @@ fn configured_limits_hold() {
         let now = now + Duration::from_millis(millisecond);
         while pace.gate(now, 1) == Gate::Open {
             pace.started(now, 1, 100);
-            pace.ended(now, now, Outcome::Accepted, 0);
+            pace.ended(now, now, CallResult::Accepted, 0);
             started += 1;
         }
     }
@@ -217,7 +217,7 @@ fn underestimated_tokens_are_paid_back() {
     let now = Instant::now();
     let mut pace = Pace::new(limits, 1, now);
     pace.started(now, 50, 100);
-    pace.ended(now, now, Outcome::Accepted, 250);
+    pace.ended(now, now, CallResult::Accepted, 250);
     let Gate::At(ready) = pace.gate(now, 50) else { panic!("the debt of 200 tokens was forgotten") };
     assert!((ready - now).as_secs_f64() > 2.4, "{:?}", ready - now);
 }

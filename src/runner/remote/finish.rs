@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::settlement::survey;
 use super::shard_job::open_exchange;
 use super::{FETCH_PATIENCE, Host, Level, Notify, RunnerConfig, blocking, handover, previous_rows};
-use crate::exchange::{LocalExchange, Publication, PublishError, RowFilter, Strangers};
+use crate::exchange::{ForeignRows, LocalExchange, Publication, PublishError, RowFilter};
 use crate::model::{Exit, Failure, RemoteResults};
 use crate::protocol::ResultsManifest;
 use crate::util::{WorkDir, durable};
@@ -59,7 +59,7 @@ pub async fn finish(
         let (batch, _) = store.unpack_batch(&id, Some(digest), &batch_dir)?;
         store.claim_journal(&id, digest)?;
         let filter = RowFilter::read(&batch_dir, &batch, digest)?;
-        let mut strangers = Strangers::default();
+        let mut strangers = ForeignRows::default();
         for (shard, rows) in &files {
             strangers += keep_answers(&filter, *shard, rows)?;
         }
@@ -88,7 +88,7 @@ pub async fn finish(
 }
 
 /// Removes rows from a file that belong to no request of the shard. Returns them.
-fn keep_answers(filter: &RowFilter, shard: u32, rows: &Path) -> anyhow::Result<Strangers> {
+fn keep_answers(filter: &RowFilter, shard: u32, rows: &Path) -> anyhow::Result<ForeignRows> {
     let kept = rows.with_extension("kept");
     let mut out = BufWriter::new(File::create(&kept)?);
     let strangers = filter.each_answer(rows, Some(shard), |_, line| {

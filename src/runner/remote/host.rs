@@ -1,8 +1,6 @@
 //! The workflow run: the environment of the step and the event that started it.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,9 +14,7 @@ use crate::protocol::DispatchInputs;
 use crate::protocol::names::is_repository;
 use crate::util::WorkDir;
 use crate::util::ca::CaBundle;
-
-/// GitHub's own limit for inputs is far lower.
-const LONGEST_EVENT: u64 = 16 << 20;
+use crate::util::event;
 
 /// The workflow run that this process belongs to.
 #[derive(Clone)]
@@ -67,7 +63,7 @@ impl Host {
                 format!("the run was started by `{}`, not by `workflow_dispatch`", printable(&event_name));
             return Err(Failure::config(message).hint("`mode: run` serves `on: workflow_dispatch` only"));
         }
-        let event = read_event(&needed("GITHUB_EVENT_PATH")?)?;
+        let event = event::read(Path::new(&needed("GITHUB_EVENT_PATH")?))?;
         let inputs = DispatchInputs::from_event(&event)?;
         let repo = needed("GITHUB_REPOSITORY")?;
         if !is_repository(&repo) {
@@ -173,19 +169,6 @@ impl Host {
 fn workflow_file(reference: &str) -> Option<&str> {
     let (_, rest) = reference.split_once("/.github/workflows/")?;
     rest.split('@').next().filter(|file| !file.is_empty())
-}
-
-fn read_event(path: &str) -> Result<Value, Failure> {
-    let cannot = |problem: &dyn fmt::Display| {
-        Failure::config(format!("cannot read the event `{}`: {problem}", printable(path)))
-    };
-    let file = File::open(path).map_err(|error| cannot(&error))?;
-    let mut text = Vec::new();
-    file.take(LONGEST_EVENT + 1).read_to_end(&mut text).map_err(|error| cannot(&error))?;
-    if text.len() as u64 > LONGEST_EVENT {
-        return Err(cannot(&format!("it is longer than {LONGEST_EVENT} bytes")));
-    }
-    serde_json::from_slice(&text).map_err(|error| cannot(&error))
 }
 
 #[cfg(test)]

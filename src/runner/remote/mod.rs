@@ -24,7 +24,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 
 pub use self::checkpoint::SavedRows;
-pub use self::finish::finish;
+pub use self::finish::{FinishReport, finish};
 pub use self::host::Host;
 pub use self::runner_config::{RunnerConfig, fetch_policy};
 pub use self::shard_job::{ShardJobOptions, ShardJobReport, run_shard_job};

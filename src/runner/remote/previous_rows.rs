@@ -13,7 +13,7 @@ use crate::github::{ApiError, Artifact, Client};
 use crate::protocol::names::{MOST_ROWS_BYTES, ROWS_FILE, RowsArtifact};
 use crate::util::zip::unzip_one;
 
-enum Source {
+enum RowSource {
     /// The artifact service of this workflow run.
     Service(String),
     Rest(Artifact),
@@ -36,12 +36,12 @@ pub(super) async fn gather(
         for (label, source) in labels {
             let name = label.name(batch_id);
             let downloaded = match &source {
-                Source::Service(name) => {
+                RowSource::Service(name) => {
                     let service = host.artifacts().context("the artifact service is missing")?;
                     service.download(name, &zip).await?;
                     Ok(())
                 }
-                Source::Rest(artifact) => {
+                RowSource::Rest(artifact) => {
                     let client = client.as_ref().context("no client for the artifacts")?;
                     match client.download_artifact(&host.repo, artifact, &zip).await {
                         Err(error) if !is_gone(&error) => return Err(error.into_failure().into()),
@@ -81,7 +81,7 @@ fn append(rows: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-type Listed = (u64, Option<Client>, BTreeMap<RowsArtifact, Source>);
+type ArtifactRows = (u64, Option<Client>, BTreeMap<RowsArtifact, RowSource>);
 
 /// The results artifacts of each workflow run.
 async fn list_all(
@@ -89,7 +89,7 @@ async fn list_all(
     runs: &[u64],
     only: Option<u32>,
     notify: &Notify,
-) -> anyhow::Result<Vec<Listed>> {
+) -> anyhow::Result<Vec<ArtifactRows>> {
     let batch_id = &host.inputs.batch_id;
     let wanted = |name: &str| {
         RowsArtifact::parse(name, batch_id).filter(|label| only.is_none_or(|shard| shard == label.shard))
@@ -103,7 +103,7 @@ async fn list_all(
                 Ok(artifacts) => {
                     for artifact in artifacts {
                         if let Some(label) = wanted(&artifact.name) {
-                            labels.insert(label, Source::Service(artifact.name));
+                            labels.insert(label, RowSource::Service(artifact.name));
                         }
                     }
                 }
@@ -120,7 +120,7 @@ async fn list_all(
                             let what = format!("the artifact `{}` of run {run_id}", artifact.name);
                             passed_over(notify, &what, &"it has expired");
                         }
-                        Some(label) => _ = labels.entry(label).or_insert(Source::Rest(artifact)),
+                        Some(label) => _ = labels.entry(label).or_insert(RowSource::Rest(artifact)),
                         None => {}
                     }
                 }

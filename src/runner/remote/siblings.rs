@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::time::sleep;
 
 use super::{Host, Level, Notify};
-use crate::github::{ApiError, Client, Job, Polled, Run};
+use crate::github::{ApiError, Client, PollResult, Run, WorkflowJob};
 use crate::model::printable;
 use crate::protocol::names::{run_titles, shard_of_job};
 use crate::util::clock;
@@ -80,7 +80,7 @@ async fn ahead<'r>(
     Ok(None)
 }
 
-async fn jobs(host: &Host, client: &Client, run_id: u64) -> Result<Vec<Job>, ApiError> {
+async fn jobs(host: &Host, client: &Client, run_id: u64) -> Result<Vec<WorkflowJob>, ApiError> {
     match client.jobs(&host.repo, run_id).await {
         Err(error) if error.is_not_found() => Ok(Vec::new()),
         jobs => jobs,
@@ -99,11 +99,11 @@ async fn until_changed(
     let mut known = None;
     while since.elapsed() < jobs_every {
         match client.run(&host.repo, run_id, known.as_ref()).await {
-            Ok(Polled::Unchanged) => {}
-            Ok(Polled::Changed(run, etag)) if known.is_none() && !run.is_over() && etag.is_some() => {
+            Ok(PollResult::Unchanged) => {}
+            Ok(PollResult::Changed(run, etag)) if known.is_none() && !run.is_over() && etag.is_some() => {
                 known = etag;
             }
-            Ok(Polled::Changed(..)) => break,
+            Ok(PollResult::Changed(..)) => break,
             // It was deleted.
             Err(error) if error.is_not_found() => break,
             Err(error) => return Err(error),
@@ -114,7 +114,7 @@ async fn until_changed(
 }
 
 /// When a workflow run started to work on a shard, if it still does.
-fn start(run_id: u64, run: Option<&Run>, jobs: &[Job], shard: u32) -> Option<Start> {
+fn start(run_id: u64, run: Option<&Run>, jobs: &[WorkflowJob], shard: u32) -> Option<Start> {
     let is_named = jobs.iter().any(|job| shard_of_job(&job.name).is_some());
     let at_work = jobs.iter().filter(|job| job.status == "in_progress");
     let at_work = at_work.filter(|job| !is_named || shard_of_job(&job.name) == Some(shard));
@@ -130,7 +130,7 @@ mod tests {
 
     use super::*;
 
-    fn job(name: &str, status: &str, second: u8) -> Job {
+    fn job(name: &str, status: &str, second: u8) -> WorkflowJob {
         let started_at = format!("2026-01-01T00:00:{second:02}Z");
         serde_json::from_value(json!({"id": 1, "name": name, "status": status, "started_at": started_at}))
             .unwrap()

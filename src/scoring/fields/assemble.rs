@@ -76,7 +76,7 @@ impl Scorer {
 }
 
 /// The figures of one case.
-struct OfCase {
+struct CaseResult {
     counts: Counts,
     agreement: Agreement,
     is_exact: bool,
@@ -105,7 +105,7 @@ pub fn graded_entry(subject: &Subject<'_>, answers: &Answers, verdicts: &Verdict
     let scorer = Scorer::new(skill);
     let mut sums = Sums::default();
     let of_case = |case| of_case(subject, &scorer, case, answers, verdicts, &mut sums);
-    let cases: Vec<(OfCase, CaseFigures)> = skill.cases.iter().map(of_case).collect();
+    let cases: Vec<(CaseResult, CaseFigures)> = skill.cases.iter().map(of_case).collect();
     let mut counts = Counts::default();
     for (case, _) in &cases {
         counts.add(&case.counts);
@@ -140,7 +140,7 @@ pub fn graded_entry(subject: &Subject<'_>, answers: &Answers, verdicts: &Verdict
     };
     let seed = entry.key().seed();
     let parts =
-        |of: &dyn Fn(&OfCase) -> (u64, u64)| cases.iter().map(|(case, _)| of(case)).collect::<Vec<_>>();
+        |of: &dyn Fn(&CaseResult) -> (u64, u64)| cases.iter().map(|(case, _)| of(case)).collect::<Vec<_>>();
     let right = parts(&|case| (case.counts.correct, case.counts.counted()));
     entry.accuracy.score = Ratio::of(counts.correct, counts.counted());
     entry.accuracy.interval = cluster_interval(&right, seed);
@@ -175,7 +175,7 @@ fn of_case(
     answers: &Answers,
     verdicts: &Verdicts,
     sums: &mut Sums,
-) -> (OfCase, CaseFigures) {
+) -> (CaseResult, CaseFigures) {
     let rules = Matcher::new(&scorer.rules);
     let expected = scorer.expected(case);
     let asked = compare::Case::new(&case.message).with_verdicts(verdicts);
@@ -230,5 +230,5 @@ fn of_case(
         ok,
         errors: parsed.len() as u64 - ok,
     };
-    (OfCase { counts, agreement, is_exact, undecided: asked.into_undecided() }, figures)
+    (CaseResult { counts, agreement, is_exact, undecided: asked.into_undecided() }, figures)
 }

@@ -231,7 +231,7 @@ impl Visitor for Counter<'_> {
             (true, _) => counts.hallucinated += there,
             (false, Some(found)) if there > 0 => {
                 let judge = if self.is_final { judge_finally } else { judge };
-                let Judged { is_right, overlap } = judge(expected, found, here, self.case);
+                let ValueVerdict { is_right, overlap } = judge(expected, found, here, self.case);
                 counts.correct += u64::from(is_right);
                 counts.incorrect += u64::from(!is_right);
                 if let Some(overlap) = overlap {
@@ -317,31 +317,31 @@ pub(super) fn least_overlap(expected: &Value, here: RulesHere<'_>) -> Option<f64
 }
 
 /// Whether a value is correct, and the word overlap of its prose.
-struct Judged {
+struct ValueVerdict {
     is_right: bool,
     overlap: Option<Ratio>,
 }
 
-fn judge(expected: &Value, found: &Value, here: RulesHere<'_>, case: &Case<'_>) -> Judged {
+fn judge(expected: &Value, found: &Value, here: RulesHere<'_>, case: &Case<'_>) -> ValueVerdict {
     let Some(least) = least_overlap(expected, here) else {
-        return Judged { is_right: is_right(expected, found, here, case), overlap: None };
+        return ValueVerdict { is_right: is_right(expected, found, here, case), overlap: None };
     };
     let Value::String(text) = found else {
-        return Judged { is_right: false, overlap: Ratio::of(0, 1) };
+        return ValueVerdict { is_right: false, overlap: Ratio::of(0, 1) };
     };
     let compared = prose::compare(&plain_text(expected), text, least, case.vocabulary());
     let is_right = compared.is_right || same(expected, found, here.kind);
-    Judged { is_right, overlap: Some(compared.overlap) }
+    ValueVerdict { is_right, overlap: Some(compared.overlap) }
 }
 
 /// The same for values that are matched for certain: where a model grades, its verdict counts.
-fn judge_finally(expected: &Value, found: &Value, here: RulesHere<'_>, case: &Case<'_>) -> Judged {
+fn judge_finally(expected: &Value, found: &Value, here: RulesHere<'_>, case: &Case<'_>) -> ValueVerdict {
     let judged = judge(expected, found, here, case);
     match (expected, found) {
         (Value::String(wanted), Value::String(text))
             if here.is_graded && judged.overlap.is_some() && !same(expected, found, here.kind) =>
         {
-            Judged { is_right: case.is_graded_right(wanted, text), ..judged }
+            ValueVerdict { is_right: case.is_graded_right(wanted, text), ..judged }
         }
         _ => judged,
     }
@@ -354,7 +354,7 @@ pub(super) fn is_right_prose(
     here: RulesHere<'_>,
     case: &Case<'_>,
 ) -> Option<bool> {
-    let Judged { is_right, overlap } = judge_finally(expected, found, here, case);
+    let ValueVerdict { is_right, overlap } = judge_finally(expected, found, here, case);
     overlap.map(|_| is_right)
 }
 

@@ -18,7 +18,7 @@ pub(super) enum Moment {
 
 /// The order of `01/02/2026`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Order {
+pub(super) enum DayOrder {
     /// Unknown.
     Unknown,
     /// The month first.
@@ -28,7 +28,7 @@ pub(super) enum Order {
 }
 
 /// The day or time in a text that contains nothing else.
-pub(super) fn moment(text: &str, order: Order) -> Option<Moment> {
+pub(super) fn moment(text: &str, order: DayOrder) -> Option<Moment> {
     let text = text.trim();
     // No format is longer.
     if !(6..=40).contains(&text.len()) || !text.is_ascii() {
@@ -50,19 +50,19 @@ pub(super) fn moment(text: &str, order: Order) -> Option<Moment> {
 }
 
 /// The day in a text; of a timestamp, the day as written.
-pub(super) fn written_day(text: &str, order: Order) -> Option<Date> {
+pub(super) fn written_day(text: &str, order: DayOrder) -> Option<Date> {
     match moment(text, order)? {
         Moment::Day(day) => Some(day),
         Moment::Local(_) | Moment::Instant(_) => day(text.trim().get(..10)?, order),
     }
 }
 
-fn day(text: &str, order: Order) -> Option<Date> {
+fn day(text: &str, order: DayOrder) -> Option<Date> {
     numbered(text, order).or_else(|| named(text))
 }
 
 /// `2026-01-31`, `2026/1/31`, `31.01.2026`, `01/31/2026`.
-fn numbered(text: &str, order: Order) -> Option<Date> {
+fn numbered(text: &str, order: DayOrder) -> Option<Date> {
     let separator = ['-', '/', '.'].into_iter().find(|separator| text.contains(*separator))?;
     let parts: Vec<&str> = text.split(separator).collect();
     let [first, second, third] = parts[..] else { return None };
@@ -76,8 +76,8 @@ fn numbered(text: &str, order: Order) -> Option<Date> {
     let (a, b, year) = (number(first, 1..=2)?, number(second, 1..=2)?, number(third, 4..=4)?);
     match (separator, order) {
         // With dots, the day comes first.
-        ('.', _) | (_, Order::DayFirst) => on(year, b, a),
-        (_, Order::MonthFirst) => on(year, a, b),
+        ('.', _) | (_, DayOrder::DayFirst) => on(year, b, a),
+        (_, DayOrder::MonthFirst) => on(year, a, b),
         _ if a > 12 => on(year, b, a),
         _ if b > 12 || a == b => on(year, a, b),
         _ => None,
@@ -140,10 +140,10 @@ mod tests {
             "31-JAN-2026",
             "31st January 2026",
         ] {
-            let found = moment(text, Order::Unknown);
+            let found = moment(text, DayOrder::Unknown);
             assert_eq!(found, Some(Moment::Day(Date::new(2026, 1, 31).unwrap())), "{text}");
         }
-        assert_eq!(moment("05/05/2026", Order::Unknown), moment("2026-05-05", Order::Unknown));
+        assert_eq!(moment("05/05/2026", DayOrder::Unknown), moment("2026-05-05", DayOrder::Unknown));
     }
 
     #[test]
@@ -167,23 +167,23 @@ mod tests {
             "2026-1-",
             "١/١/٢٠٢٦",
         ] {
-            assert_eq!(moment(text, Order::Unknown), None, "{text}");
+            assert_eq!(moment(text, DayOrder::Unknown), None, "{text}");
         }
         let day = |text, order| written_day(text, order).map(|day| day.to_string());
-        assert_eq!(day("01/02/2026", Order::MonthFirst).as_deref(), Some("2026-01-02"));
-        assert_eq!(day("01/02/2026", Order::DayFirst).as_deref(), Some("2026-02-01"));
-        assert_eq!(day("31/01/2026", Order::MonthFirst), None);
+        assert_eq!(day("01/02/2026", DayOrder::MonthFirst).as_deref(), Some("2026-01-02"));
+        assert_eq!(day("01/02/2026", DayOrder::DayFirst).as_deref(), Some("2026-02-01"));
+        assert_eq!(day("31/01/2026", DayOrder::MonthFirst), None);
     }
 
     #[test]
     fn moments_are_compared_as_moments() {
-        let at = |text| moment(text, Order::Unknown);
+        let at = |text| moment(text, DayOrder::Unknown);
         assert_eq!(at("2026-01-31T12:00:00Z"), at("2026-01-31T14:00:00+02:00"));
         assert_ne!(at("2026-01-31T12:00:00"), at("2026-01-31T12:00:00Z"));
         assert_eq!(at("2026-01-31 12:00"), at("2026-01-31T12:00:00"));
         assert_ne!(at("2026-01-31T00:00:00"), at("2026-01-31"));
         assert_eq!(at("2026-01-31T25:00:00"), None);
-        let written = written_day("2026-01-31T23:30:00-05:00", Order::Unknown).unwrap();
+        let written = written_day("2026-01-31T23:30:00-05:00", DayOrder::Unknown).unwrap();
         assert_eq!(written.to_string(), "2026-01-31");
     }
 }

@@ -59,7 +59,7 @@ pub struct Checks {
 
 /// The values at a path.
 #[derive(Default)]
-struct Seen {
+struct PathValues {
     types: BTreeSet<&'static str>,
     is_prose: bool,
     is_ruled: bool,
@@ -73,7 +73,7 @@ struct Seen {
 pub fn lint(skill: &Skill) -> (Vec<Doubt>, Checks) {
     let scorer = Scorer::new(skill);
     let rules = Matcher::new(&scorer.rules);
-    let mut seen: BTreeMap<String, Seen> = BTreeMap::new();
+    let mut seen: BTreeMap<String, PathValues> = BTreeMap::new();
     let mut shares = [(0, 0); 3];
     for case in &skill.cases {
         let expected = scorer.expected(case);
@@ -92,7 +92,7 @@ pub fn lint(skill: &Skill) -> (Vec<Doubt>, Checks) {
     (doubts, Checks { expected, permuted, reworded })
 }
 
-fn doubts(seen: BTreeMap<String, Seen>) -> Vec<Doubt> {
+fn doubts(seen: BTreeMap<String, PathValues>) -> Vec<Doubt> {
     let mut doubts = Vec::new();
     for (path, seen) in seen.into_iter().filter(|(_, seen)| !seen.is_ruled) {
         let path = if path.is_empty() { "$".to_owned() } else { path };
@@ -110,7 +110,7 @@ fn doubts(seen: BTreeMap<String, Seen>) -> Vec<Doubt> {
     doubts
 }
 
-fn look(value: &Value, path: &str, rules: &Matcher<'_>, all: &mut BTreeMap<String, Seen>) {
+fn look(value: &Value, path: &str, rules: &Matcher<'_>, all: &mut BTreeMap<String, PathValues>) {
     let here = rules.here();
     if here.is_ignored || is_nothing(value) {
         return;

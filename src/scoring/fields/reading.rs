@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-use super::day::{self, Moment, Order};
+use super::day::{self, DayOrder, Moment};
 use super::decimal::{Decimal, LeadingZeros};
 use crate::model::{FieldType, folded};
 
@@ -73,9 +73,9 @@ pub(super) fn form(value: &Value, kind: Option<FieldType>) -> String {
             let number = percent(&words).or_else(|| read_number(value));
             number.map_or_else(text, |number| format!("p:{}", number.text()))
         }
-        Some(FieldType::Date) => dated(value, Order::Unknown).unwrap_or_else(text),
-        Some(FieldType::DateMonthFirst) => dated(value, Order::MonthFirst).unwrap_or_else(text),
-        Some(FieldType::DateDayFirst) => dated(value, Order::DayFirst).unwrap_or_else(text),
+        Some(FieldType::Date) => dated(value, DayOrder::Unknown).unwrap_or_else(text),
+        Some(FieldType::DateMonthFirst) => dated(value, DayOrder::MonthFirst).unwrap_or_else(text),
+        Some(FieldType::DateDayFirst) => dated(value, DayOrder::DayFirst).unwrap_or_else(text),
         Some(FieldType::Boolean) => match folded(&plain_text(value)).as_str() {
             "true" | "yes" | "y" | "1" => "b:true".to_owned(),
             "false" | "no" | "n" | "0" => "b:false".to_owned(),
@@ -137,14 +137,14 @@ fn by_form(text: &str) -> Option<String> {
     if let Some((Some(currency), amount)) = money(text, LeadingZeros::Refused) {
         return Some(format!("m:{currency}:{}", amount.text()));
     }
-    day::moment(text, Order::Unknown).map(|moment| match moment {
+    day::moment(text, DayOrder::Unknown).map(|moment| match moment {
         Moment::Day(day) => format!("d:{day}"),
         Moment::Local(at) => format!("l:{at}"),
         Moment::Instant(at) => format!("i:{at}"),
     })
 }
 
-fn dated(value: &Value, order: Order) -> Option<String> {
+fn dated(value: &Value, order: DayOrder) -> Option<String> {
     day::written_day(value.as_str()?, order).map(|day| format!("d:{day}"))
 }
 

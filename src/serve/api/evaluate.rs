@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use crate::model::{Replicates, ShaPrefix, SkillName, printable};
-use crate::serve::evaluation::Order;
+use crate::serve::evaluation::EvaluationRequest;
 use crate::serve::jobs::{JobId, SlotError};
 use crate::serve::{App, Refusal, log, read_body, worker};
 
@@ -68,7 +68,7 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// Parses a request; reports all mistakes at once.
-fn order(value: &Value) -> Result<Order, Refusal> {
+fn order(value: &Value) -> Result<EvaluationRequest, Refusal> {
     let Value::Object(fields) = value else {
         return Err(Refusal::Invalid("the body must be an object: `{\"skill_name\": …}`".to_owned()));
     };
@@ -90,7 +90,9 @@ fn order(value: &Value) -> Result<Order, Refusal> {
         problems.push("`skill_name` is missing".to_owned());
     }
     match (skill, replicates) {
-        (Some(skill), Some(replicates)) if problems.is_empty() => Ok(Order::new(skill, replicates, git_sha)),
+        (Some(skill), Some(replicates)) if problems.is_empty() => {
+            Ok(EvaluationRequest::new(skill, replicates, git_sha))
+        }
         _ => {
             problems.truncate(8);
             Err(Refusal::Invalid(problems.join("; ")))

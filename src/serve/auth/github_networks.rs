@@ -44,12 +44,12 @@ pub struct GithubNetworks {
     url: Url,
     file: PathBuf,
     client: reqwest::Client,
-    current: RwLock<Arc<Current>>,
+    current: RwLock<Arc<CachedNetworkList>>,
     again: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Current {
+struct CachedNetworkList {
     networks: Vec<IpNet>,
     etag: Option<String>,
 }
@@ -132,12 +132,12 @@ impl GithubNetworks {
         }
     }
 
-    fn current(&self) -> Arc<Current> {
+    fn current(&self) -> Arc<CachedNetworkList> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The list, or `None` if it has not changed.
-    async fn fetch(&self) -> Result<Option<Current>, String> {
+    async fn fetch(&self) -> Result<Option<CachedNetworkList>, String> {
         let gone = |error: reqwest::Error| innermost(&error.without_url());
         let mut request = self.client.get(self.url.clone()).header(ACCEPT, "application/vnd.github+json");
         let known = self.current().etag.clone();
@@ -161,10 +161,10 @@ impl GithubNetworks {
         let body: Value = serde_json::from_slice(&body).map_err(|_| "the response is not JSON".to_owned())?;
         let listed = body["actions"].as_array().ok_or("the response has no list `actions`")?;
         let texts = listed.iter().map(|text| text.as_str().unwrap_or_default());
-        Ok(Some(Current { networks: parse(texts)?, etag }))
+        Ok(Some(CachedNetworkList { networks: parse(texts)?, etag }))
     }
 
-    fn keep(&self, fresh: &Current) -> std::io::Result<()> {
+    fn keep(&self, fresh: &CachedNetworkList) -> std::io::Result<()> {
         let networks = fresh.networks.iter().map(ToString::to_string).collect();
         let kept = CachedNetworks { url: self.url.to_string(), etag: fresh.etag.clone(), networks };
         durable::write(&self.file, &sealed_json::to_vec(&kept)?)
@@ -172,12 +172,12 @@ impl GithubNetworks {
 }
 
 /// The list that an earlier process stored; `None` if it is damaged or another server's.
-fn read_kept(file: &Path, url: &Url) -> Option<Current> {
+fn read_kept(file: &Path, url: &Url) -> Option<CachedNetworkList> {
     let bytes =
         regular_file::read(file, regular_file::SETTINGS).ok().filter(|bytes| sealed_json::is_whole(bytes))?;
     let kept: CachedNetworks = serde_json::from_slice(&bytes).ok()?;
     let networks = parse(kept.networks.iter().map(String::as_str)).ok()?;
-    (kept.url == url.as_str()).then_some(Current { networks, etag: kept.etag })
+    (kept.url == url.as_str()).then_some(CachedNetworkList { networks, etag: kept.etag })
 }
 
 /// All networks, or why the list cannot be GitHub's.

@@ -50,7 +50,7 @@ impl Throttle {
             let what = if had_token { "wrong token" } else { "no token" };
             tracing::warn!(%peer, attempt = count, "refused: {what}");
         }
-        let guard = Waiting { slow_down: self, key };
+        let guard = WaitingRefusal { slow_down: self, key };
         let Ok(_permit) = self.waiting.try_acquire() else { return Refusal::TooMany };
         if waiting > WAITING_OF_ONE {
             return Refusal::TooMany;
@@ -64,7 +64,7 @@ impl Throttle {
     pub fn turned_away(&self, peer: IpAddr) -> Option<u64> {
         let key = counted_as(peer);
         let (count, _) = self.note(key, Instant::now());
-        drop(Waiting { slow_down: self, key });
+        drop(WaitingRefusal { slow_down: self, key });
         is_worth_a_line(count).then_some(count)
     }
 
@@ -93,12 +93,12 @@ impl Throttle {
 }
 
 /// A waiting refusal; also counts down if the client disconnects.
-struct Waiting<'a> {
+struct WaitingRefusal<'a> {
     slow_down: &'a Throttle,
     key: IpAddr,
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingRefusal<'_> {
     fn drop(&mut self) {
         let mut peers = self.slow_down.peers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(failures) = peers.get_mut(&self.key) {
@@ -133,7 +133,7 @@ mod tests {
         for n in 0..10_000_u32 {
             let peer = IpAddr::V4((0x0a00_0000 + n).into());
             slow_down.note(peer, now + Duration::from_millis(n.into()));
-            drop(Waiting { slow_down: &slow_down, key: peer });
+            drop(WaitingRefusal { slow_down: &slow_down, key: peer });
         }
         assert_eq!(slow_down.peers.lock().unwrap().len(), MOST_PEERS);
         let latest = IpAddr::V4((0x0a00_0000_u32 + 9_999).into());

@@ -40,6 +40,14 @@ pub struct TokenSource {
     pub may_be_none: bool,
 }
 
+impl TokenSource {
+    /// Files alone, if there are any.
+    pub fn files(option: &'static str, files: Vec<PathBuf>) -> Option<Self> {
+        let source = Self { option, files, variable: None, may_be_none: false };
+        (!source.files.is_empty()).then_some(source)
+    }
+}
+
 /// The permissions of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {

@@ -1,14 +1,13 @@
 //! One service job, and its JSON.
 
-use std::fmt;
 use std::str::FromStr;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::model::{BatchId, CommitSha};
-use crate::skills::evaluate::{Order, Pinned, Progress};
+use crate::model::{BatchId, CommitSha, is_text};
+use crate::skills::evaluate::{EvaluationRequest, Pinned, Progress};
 
 /// The time format in a job id.
 const SECOND: &str = "%Y%m%dt%H%M%Sz";
@@ -17,6 +16,8 @@ const SECOND: &str = "%Y%m%dt%H%M%Sz";
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct JobId(String);
+
+is_text!(JobId);
 
 impl JobId {
     /// The prefix of every id.
@@ -34,11 +35,6 @@ impl JobId {
         let second = jiff::civil::DateTime::strptime(SECOND, second).ok()?;
         second.to_zoned(jiff::tz::TimeZone::UTC).ok().map(|zoned| zoned.timestamp())
     }
-
-    /// The id as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl FromStr for JobId {
@@ -51,33 +47,13 @@ impl FromStr for JobId {
     }
 }
 
-impl TryFrom<String> for JobId {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        text.parse()
-    }
-}
-
-impl From<JobId> for String {
-    fn from(id: JobId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// An evaluation that was accepted.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Job {
+pub struct ServiceJob {
     /// Its id.
     pub job_id: JobId,
     /// What was requested, and the commits that were found.
-    pub order: Order,
+    pub order: EvaluationRequest,
     /// The earlier job whose responses it reuses; `None` if it started without any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub continues: Option<JobId>,
@@ -150,9 +126,9 @@ impl JobState {
     }
 }
 
-impl Job {
+impl ServiceJob {
     /// A job that was just accepted.
-    pub(in crate::serve) fn new(job_id: JobId, order: Order, started_at: Timestamp) -> Self {
+    pub(in crate::serve) fn new(job_id: JobId, order: EvaluationRequest, started_at: Timestamp) -> Self {
         Self {
             job_id,
             order,
@@ -194,8 +170,8 @@ impl Job {
     }
 
     /// Whether it makes the calls of this request. The models are not compared: each has its own batch.
-    pub(in crate::serve) fn has_calls_of(&self, order: &Order) -> bool {
-        let commits = |order: &Order| {
+    pub(in crate::serve) fn has_calls_of(&self, order: &EvaluationRequest) -> bool {
+        let commits = |order: &EvaluationRequest| {
             let Pinned { prompt_commit, dataset_commit, .. } = order.pinned.clone()?;
             Some((prompt_commit, dataset_commit))
         };

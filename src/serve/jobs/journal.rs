@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use jiff::Timestamp;
 
-use super::job::{Job, JobId};
+use super::job::{JobId, ServiceJob};
 use crate::util::durable::{self, AppendFile};
 
 const NAME: &str = "jobs.jsonl";
@@ -22,7 +22,7 @@ pub(super) struct Journal {
 impl Journal {
     /// Reads the journal. A line truncated by a crash is dropped. A file with any other unreadable line is copied aside; its
     /// readable lines count.
-    pub(super) fn open(state: &Path) -> anyhow::Result<(Self, BTreeMap<JobId, Job>)> {
+    pub(super) fn open(state: &Path) -> anyhow::Result<(Self, BTreeMap<JobId, ServiceJob>)> {
         let path = state.join(NAME);
         let cannot = || format!("cannot read the journal of jobs `{}`", path.display());
         let bytes = match std::fs::read(&path) {
@@ -33,7 +33,7 @@ impl Journal {
         let (mut jobs, mut unread, mut lines) = (BTreeMap::new(), 0, 0);
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             lines += 1;
-            match serde_json::from_slice::<Job>(line) {
+            match serde_json::from_slice::<ServiceJob>(line) {
                 Ok(job) => drop(jobs.insert(job.job_id.clone(), job)),
                 Err(_) if !line.ends_with(b"\n") => {
                     tracing::warn!("dropped the truncated last line of the journal");
@@ -54,7 +54,7 @@ impl Journal {
     }
 
     /// Appends a step. The line is durable on return; on error nothing of it remains.
-    pub(super) fn append(&mut self, job: &Job) -> anyhow::Result<()> {
+    pub(super) fn append(&mut self, job: &ServiceJob) -> anyhow::Result<()> {
         let mut line = serde_json::to_vec(job)?;
         line.push(b'\n');
         let cannot = || format!("cannot write the journal of jobs `{}`", self.path.display());
@@ -75,7 +75,7 @@ impl Journal {
     }
 
     /// Replaces the file by one line per job.
-    pub(super) fn rewrite(&mut self, jobs: &BTreeMap<JobId, Job>) -> anyhow::Result<()> {
+    pub(super) fn rewrite(&mut self, jobs: &BTreeMap<JobId, ServiceJob>) -> anyhow::Result<()> {
         let cannot = || format!("cannot write the journal of jobs `{}`", self.path.display());
         let mut bytes = Vec::new();
         for job in jobs.values() {

@@ -7,9 +7,9 @@ mod progress;
 mod slot;
 mod store;
 
-pub use job::{Job, JobId, JobState};
+pub use job::{JobId, JobState, ServiceJob};
 pub use progress::JobProgress;
-pub use slot::Current;
+pub use slot::RunningJob;
 pub(super) use slot::{Slot, SlotError, SlotGuard};
 pub(super) use store::Cancel;
 pub use store::Store;

@@ -14,13 +14,13 @@ pub(in crate::serve) struct Slot(Arc<watch::Sender<JobPlace>>);
 
 #[derive(Debug, Default)]
 struct JobPlace {
-    current: Option<Current>,
+    current: Option<RunningJob>,
     closed: bool,
 }
 
 /// The job that holds the slot; a second client gets its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Current {
+pub struct RunningJob {
     /// The skill being evaluated.
     pub skill: SkillName,
     /// Its start time.
@@ -30,7 +30,7 @@ pub struct Current {
 /// Why the slot is not available.
 #[derive(Debug)]
 pub(in crate::serve) enum SlotError {
-    Busy(Current),
+    Busy(RunningJob),
     Closed,
 }
 
@@ -49,7 +49,7 @@ impl Slot {
                 None => Ok(SlotGuard(self.clone())),
             };
             if taken.is_ok() {
-                place.current = Some(Current { skill: skill.clone(), started_at });
+                place.current = Some(RunningJob { skill: skill.clone(), started_at });
             }
             taken.is_ok()
         });

@@ -10,11 +10,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use super::job::{Job, JobId, JobState};
+use super::job::{JobId, JobState, ServiceJob};
 use super::journal::Journal;
 use super::progress::{JobProgress, sum_to_json};
 use crate::model::{Exit, Failure};
-use crate::skills::evaluate::{self, KeptEvaluation, Order, RunProgress};
+use crate::skills::evaluate::{self, EvaluationRequest, KeptEvaluation, RunProgress};
 use crate::util::durable;
 
 /// A journal with more lines than this many times its jobs is rewritten.
@@ -36,16 +36,16 @@ pub struct Store {
 #[derive(Debug)]
 pub(in crate::serve) enum Cancel {
     /// It is cancelled, or will be when its calls in flight finish.
-    Accepted(Job),
+    Accepted(ServiceJob),
     /// It has ended.
-    Ended(Job),
+    Ended(ServiceJob),
     /// There is no such job.
     Unknown,
 }
 
 #[derive(Debug)]
 struct Inner {
-    jobs: BTreeMap<JobId, Job>,
+    jobs: BTreeMap<JobId, ServiceJob>,
     /// The calls of jobs that this process has run, except completed ones.
     progress: BTreeMap<JobId, JobProgress>,
     journal: Journal,
@@ -90,28 +90,28 @@ impl Store {
     }
 
     /// The jobs that a crash interrupted before this start.
-    pub(in crate::serve) fn found_open(&self) -> Vec<Job> {
+    pub(in crate::serve) fn found_open(&self) -> Vec<ServiceJob> {
         self.found_open.iter().filter_map(|id| self.get(id)).collect()
     }
 
     /// One job.
-    pub fn get(&self, id: &JobId) -> Option<Job> {
+    pub fn get(&self, id: &JobId) -> Option<ServiceJob> {
         self.lock().jobs.get(id).cloned()
     }
 
     /// All of them, the newest first.
-    pub fn all(&self) -> Vec<Job> {
+    pub fn all(&self) -> Vec<ServiceJob> {
         self.lock().jobs.values().rev().cloned().collect()
     }
 
     /// A page of them, after the newest `first`, and the total number.
-    pub fn page(&self, first: usize, count: usize) -> (Vec<Job>, usize) {
+    pub fn page(&self, first: usize, count: usize) -> (Vec<ServiceJob>, usize) {
         let inner = self.lock();
         (inner.jobs.values().rev().skip(first).take(count).cloned().collect(), inner.jobs.len())
     }
 
     /// Adds a job; it is durable on return.
-    pub(in crate::serve) fn add(&self, job: Job) -> anyhow::Result<()> {
+    pub(in crate::serve) fn add(&self, job: ServiceJob) -> anyhow::Result<()> {
         let mut inner = self.lock();
         inner.journal.append(&job)?;
         inner.jobs.insert(job.job_id.clone(), job);
@@ -163,7 +163,7 @@ impl Store {
     }
 
     /// The job for the API.
-    pub(in crate::serve) fn to_json(&self, job: &Job) -> Value {
+    pub(in crate::serve) fn to_json(&self, job: &ServiceJob) -> Value {
         let detail = self.progress(&job.job_id);
         let detail = detail.map(|progress| progress.to_json(job.state.is_open()));
         let progress = job.progress().map(|sum| detail.unwrap_or_else(|| sum_to_json(sum)));
@@ -174,7 +174,7 @@ impl Store {
     pub(in crate::serve) fn cancel(&self, id: &JobId) -> anyhow::Result<Cancel> {
         let mut inner = self.lock();
         let Some(known) = inner.jobs.get(id) else { return Ok(Cancel::Unknown) };
-        let mut job = Job { cancel_requested: true, ..known.clone() };
+        let mut job = ServiceJob { cancel_requested: true, ..known.clone() };
         match job.state {
             JobState::Cancelled { .. } => return Ok(Cancel::Accepted(job)),
             JobState::Completed { .. } | JobState::Failed { .. } => return Ok(Cancel::Ended(job)),
@@ -204,7 +204,7 @@ impl Store {
     }
 
     /// Marks a job as interrupted or cancelled, with its progress; `None` if it has ended.
-    pub(in crate::serve) fn interrupt(&self, id: &JobId) -> Option<Job> {
+    pub(in crate::serve) fn interrupt(&self, id: &JobId) -> Option<ServiceJob> {
         let mut inner = self.lock();
         let job = inner.jobs.get_mut(id).filter(|job| job.state.is_open())?;
         interrupt(job, Timestamp::now());
@@ -215,20 +215,21 @@ impl Store {
     }
 
     /// The jobs interrupted since then, the oldest first; not those whose batch a later job has continued.
-    pub(in crate::serve) fn interrupted_since(&self, since: Timestamp) -> Vec<Job> {
+    pub(in crate::serve) fn interrupted_since(&self, since: Timestamp) -> Vec<ServiceJob> {
         let inner = self.lock();
-        let is_last = |job: &Job| {
-            let later = |other: &Job| other.started_at > job.started_at && other.has_calls_of(&job.order);
+        let is_last = |job: &ServiceJob| {
+            let later =
+                |other: &ServiceJob| other.started_at > job.started_at && other.has_calls_of(&job.order);
             !inner.jobs.values().any(later)
         };
-        let is_one = |job: &&Job| {
+        let is_one = |job: &&ServiceJob| {
             matches!(job.state, JobState::Interrupted { .. }) && job.started_at >= since && is_last(job)
         };
         inner.jobs.values().filter(is_one).cloned().collect()
     }
 
     /// The last job with the calls of this request, if it has ended.
-    pub(in crate::serve) fn last_of(&self, order: &Order) -> Option<Job> {
+    pub(in crate::serve) fn last_of(&self, order: &EvaluationRequest) -> Option<ServiceJob> {
         let inner = self.lock();
         let last = inner.jobs.values().filter(|job| job.has_calls_of(order)).max_by_key(|job| job.started_at);
         last.filter(|job| !job.state.is_open()).cloned()
@@ -254,7 +255,7 @@ impl Store {
 }
 
 impl Inner {
-    fn write(&mut self, job: &Job) {
+    fn write(&mut self, job: &ServiceJob) {
         if let Err(error) = self.journal.append(job) {
             tracing::error!(job = %job.job_id, state = job.state.word(), "{error:#}");
         }
@@ -279,17 +280,17 @@ impl Inner {
 }
 
 /// A job that the journal has lost. If it had entries, it may have been published: it is not resumed automatically.
-fn found(id: JobId, evaluation: KeptEvaluation, now: Timestamp) -> Job {
+fn found(id: JobId, evaluation: KeptEvaluation, now: Timestamp) -> ServiceJob {
     let started_at = id.second().unwrap_or(Timestamp::UNIX_EPOCH);
     let state = if evaluation.has_entries {
         JobState::Failed { reason: "its state was lost; its responses are kept".to_owned() }
     } else {
         JobState::Interrupted { progress: None }
     };
-    Job { finished_at: Some(now), state, ..Job::new(id, evaluation.order, started_at) }
+    ServiceJob { finished_at: Some(now), state, ..ServiceJob::new(id, evaluation.order, started_at) }
 }
 
-fn interrupt(job: &mut Job, now: Timestamp) {
+fn interrupt(job: &mut ServiceJob, now: Timestamp) {
     job.state = job.without_result();
     job.finished_at = Some(now);
 }
@@ -307,10 +308,10 @@ mod tests {
     use crate::model::Replicates;
     use crate::skills::evaluate::Progress;
 
-    fn job(number: u32) -> Job {
-        let order = Order::new("rfp-extraction".parse().unwrap(), Replicates::default(), None);
+    fn job(number: u32) -> ServiceJob {
+        let order = EvaluationRequest::new("rfp-extraction".parse().unwrap(), Replicates::default(), None);
         let id = format!("job-20261117t12000{number}z-00000000");
-        Job::new(id.parse().unwrap(), order, Timestamp::now())
+        ServiceJob::new(id.parse().unwrap(), order, Timestamp::now())
     }
 
     fn words(store: &Store) -> Vec<&'static str> {

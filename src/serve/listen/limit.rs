@@ -23,11 +23,11 @@ const WRITE_WITHIN: Duration = Duration::from_mins(1);
 pub(super) struct Connections {
     most: usize,
     most_of_one: usize,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnections {
     all: usize,
     of: HashMap<IpAddr, usize>,
 }
@@ -71,23 +71,23 @@ impl Drop for ConnectionPermit {
 
 /// Wraps an acceptor and accepts while there is room.
 #[derive(Debug, Clone)]
-pub(super) struct Limited<A> {
+pub(super) struct LimitedAcceptor<A> {
     inner: A,
     connections: Arc<Connections>,
 }
 
-impl<A> Limited<A> {
+impl<A> LimitedAcceptor<A> {
     pub(super) fn new(inner: A, connections: Arc<Connections>) -> Self {
         Self { inner, connections }
     }
 }
 
-impl<A, S> Accept<TcpStream, S> for Limited<A>
+impl<A, S> Accept<TcpStream, S> for LimitedAcceptor<A>
 where
     A: Accept<TcpStream, S>,
     A::Future: Send + 'static,
 {
-    type Stream = Held<A::Stream>;
+    type Stream = CountedStream<A::Stream>;
     type Service = A::Service;
     type Future = Pin<Box<dyn Future<Output = io::Result<(Self::Stream, Self::Service)>> + Send>>;
 
@@ -101,20 +101,20 @@ where
                 return Err(io::Error::other("too many connections"));
             };
             let (stream, service) = accepted.await?;
-            Ok((Held { stream, stalled: None, _place: place }, service))
+            Ok((CountedStream { stream, stalled: None, _place: place }, service))
         })
     }
 }
 
 /// A connection that counts until it ends.
 #[derive(Debug)]
-pub(super) struct Held<S> {
+pub(super) struct CountedStream<S> {
     stream: S,
     stalled: Option<Pin<Box<Sleep>>>,
     _place: ConnectionPermit,
 }
 
-impl<S> Held<S> {
+impl<S> CountedStream<S> {
     fn within<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
@@ -128,13 +128,13 @@ impl<S> Held<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Held<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for CountedStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Held<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for CountedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);

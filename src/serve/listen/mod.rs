@@ -18,7 +18,7 @@ use axum_server::tls_rustls::RustlsAcceptor;
 use hyper_util::rt::TokioTimer;
 use tokio::net::TcpSocket;
 
-use self::limit::{Connections, Limited};
+use self::limit::{Connections, LimitedAcceptor};
 use crate::model::{Exit, Failure};
 
 /// The time limit for a request head, and for an idle connection.
@@ -125,12 +125,16 @@ impl Listener {
         let connections = self.connections;
         match self.tls {
             None => {
-                let limited = Limited::new(DefaultAcceptor::new(), connections);
+                let limited = LimitedAcceptor::new(DefaultAcceptor::new(), connections);
                 server.acceptor(limited).http1_only().serve(service).await?;
             }
             Some(tls) => {
                 let acceptor = RustlsAcceptor::new(tls.config()).handshake_timeout(HEAD_WITHIN);
-                server.acceptor(Limited::new(acceptor, connections)).http1_only().serve(service).await?;
+                server
+                    .acceptor(LimitedAcceptor::new(acceptor, connections))
+                    .http1_only()
+                    .serve(service)
+                    .await?;
             }
         }
         Ok(())

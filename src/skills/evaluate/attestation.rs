@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::evaluated::Evaluated;
+use super::result::EvaluationResult;
 use crate::engine::report::{attestation, write_file};
 use crate::leaderboard::entry_bytes;
 use crate::model::{CommitSha, Digest, Entry};
@@ -44,7 +44,7 @@ struct AttestedModel<'e> {
 }
 
 /// Writes every entry as a file with its own statement, and one statement about all of them and the responses.
-pub(super) fn write(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
+pub(super) fn write(dir: &Path, evaluated: &EvaluationResult) -> anyhow::Result<()> {
     let responses = Subject::new("responses.jsonl", &Digest::of(&evaluated.responses));
     let name = |digest: &Digest| format!("{ENTRIES}/{digest}.json");
     let origin = attestation::origin();
@@ -68,7 +68,7 @@ pub(super) fn write(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
 }
 
 fn predicate<'e>(
-    evaluated: &'e Evaluated,
+    evaluated: &'e EvaluationResult,
     origin: &Origin,
     entries: &'e [Entry],
 ) -> LeaderboardPredicate<'e> {

@@ -16,7 +16,7 @@ const LEAST_TIMEOUT: Duration = Duration::from_secs(330);
 
 /// A model and the target that serves it.
 #[derive(Debug, Clone)]
-pub struct Served {
+pub struct ServedModel {
     /// Its settings.
     pub settings: ModelSettings,
     /// The model behind its name, if the server says that it is an alias.
@@ -42,7 +42,7 @@ pub struct NotServed {
 pub(super) async fn find(
     workspace: &Workspace,
     models: &[ModelSettings],
-) -> Result<(Vec<Served>, Vec<NotServed>, Env), Failure> {
+) -> Result<(Vec<ServedModel>, Vec<NotServed>, Env), Failure> {
     let (all, missing, env) = find_any(workspace, models).await?;
     if all.is_empty() {
         let names: Vec<String> =
@@ -60,7 +60,7 @@ pub(super) async fn find(
 pub(super) async fn find_any(
     workspace: &Workspace,
     models: &[ModelSettings],
-) -> Result<(Vec<Served>, Vec<NotServed>, Env), Failure> {
+) -> Result<(Vec<ServedModel>, Vec<NotServed>, Env), Failure> {
     let (file, warnings) = TargetsFile::load(&workspace.targets, &workspace.targets)?;
     for warning in &warnings {
         workspace.say(warning);
@@ -68,7 +68,7 @@ pub(super) async fn find_any(
     let mut env = workspace.env.clone();
     env.mark_secret(file.secret_names());
     let targets = targets(workspace, &file, &env)?;
-    let mut found: Vec<Option<Served>> = models.iter().map(|_| None).collect();
+    let mut found: Vec<Option<ServedModel>> = models.iter().map(|_| None).collect();
     let mut held_back: Vec<Option<String>> = models.iter().map(|_| None).collect();
     let mut asked = Vec::new();
     for target in &targets {
@@ -127,14 +127,14 @@ fn has(target: &RunnerTarget, listed: Option<&[ListedModel]>, id: &str) -> Model
 }
 
 /// The target for one model. Its own settings are not used: an entry must be the same wherever it is made.
-fn served(target: &RunnerTarget, settings: &ModelSettings, alias_target: Option<String>) -> Served {
+fn served(target: &RunnerTarget, settings: &ModelSettings, alias_target: Option<String>) -> ServedModel {
     let mut own = target.clone();
     own.name.clone_from(&settings.id);
     own.params = Params { model: Some(settings.id.clone()), ..Params::default() };
     own.timeout = settings.timeout.unwrap_or(target.timeout.max(LEAST_TIMEOUT));
     own.dedupe = false;
     own.keep_raw = false;
-    Served { settings: settings.clone(), alias_target, served_by: target.name.clone(), target: own }
+    ServedModel { settings: settings.clone(), alias_target, served_by: target.name.clone(), target: own }
 }
 
 /// The targets to query. Skips one that was not named explicitly and is not usable.

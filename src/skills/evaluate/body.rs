@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::evaluated::Evaluated;
+use super::result::EvaluationResult;
 use crate::leaderboard;
 use crate::model::{CommitSha, Entry, Ratio, Replicates, printable};
 use crate::util::markdown;
@@ -13,14 +13,14 @@ const LONGEST: usize = 300;
 const LONGEST_BODY: usize = 60_000;
 
 /// The title of the pull request, and the subject of the commit.
-pub(super) fn pull_request_title(evaluated: &Evaluated) -> String {
-    let Evaluated { skill, skill_version, pinned, .. } = evaluated;
+pub(super) fn pull_request_title(evaluated: &EvaluationResult) -> String {
+    let EvaluationResult { skill, skill_version, pinned, .. } = evaluated;
     format!("Evaluate {skill} {} at {}", printable(skill_version), pinned.prompt_commit.short())
 }
 
 /// The text of the pull request, also used in the step summary.
-pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String {
-    let Evaluated { skill, skill_version, replicates, pinned, .. } = evaluated;
+pub fn pull_request_body(evaluated: &EvaluationResult, run_url: Option<&str>) -> String {
+    let EvaluationResult { skill, skill_version, replicates, pinned, .. } = evaluated;
     let mut out = format!(
         "**{skill}** {} at `{}`, {} of {} cases, {}.\n\n",
         markdown::code(skill_version, LONGEST),
@@ -75,7 +75,7 @@ pub fn pull_request_body(evaluated: &Evaluated, run_url: Option<&str>) -> String
 }
 
 /// The text for a terminal.
-pub fn render_text(evaluated: &Evaluated) -> String {
+pub fn render_text(evaluated: &EvaluationResult) -> String {
     let header = ["model", "accuracy", "95 % interval", "change", "reproducibility", "schema valid", "calls"];
     let mut rows = vec![header.map(ToOwned::to_owned)];
     rows.extend(evaluated.entries.iter().map(|entry| {
@@ -95,7 +95,7 @@ pub fn render_text(evaluated: &Evaluated) -> String {
             *width = (*width).max(cell.chars().count());
         }
     }
-    let Evaluated { skill, skill_version, replicates, pinned, .. } = evaluated;
+    let EvaluationResult { skill, skill_version, replicates, pinned, .. } = evaluated;
     let commit = pinned.prompt_commit.short();
     let mut out = format!("{skill} {} at {commit}, {}\n\n", printable(skill_version), times(*replicates));
     for row in &rows {
@@ -122,7 +122,7 @@ pub fn render_text(evaluated: &Evaluated) -> String {
 }
 
 /// How an entry differs from the previous one.
-fn change(evaluated: &Evaluated, entry: &Entry) -> String {
+fn change(evaluated: &EvaluationResult, entry: &Entry) -> String {
     let rank = |commit: &CommitSha| evaluated.rank(commit);
     let Some(change) = leaderboard::previous(&evaluated.leaderboard, entry, &rank) else {
         return "new".to_owned();

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::clones::{Opened, commit_sha, open, origin_of};
+use super::clones::{OpenClone, commit_sha, open, origin_of};
 use super::datasets::Datasets;
 use super::export::export;
 use super::failure::{CheckoutError, CheckoutProblem};
 use super::messages;
-use super::order::{Order, Pinned};
+use super::request::{EvaluationRequest, Pinned};
 use super::workspace::Workspace;
 use crate::config::{Layout, LibrarySettings, Models, ReadData, Skill, SkillError};
 use crate::git::ObjectId;
@@ -25,7 +25,7 @@ type Result<T> = std::result::Result<T, CheckoutError>;
 #[derive(Debug, Clone)]
 pub struct Checkout {
     /// The request.
-    pub order: Order,
+    pub order: EvaluationRequest,
     /// The commits that it resolved to.
     pub pinned: Pinned,
     /// The skill, with its cases.
@@ -77,7 +77,7 @@ impl Checkout {
 
 /// Updates the clones, resolves the commit, and reads the skill, its cases, the models and the
 /// leaderboard.
-pub async fn check_out(workspace: &Workspace, order: &Order) -> Result<Checkout> {
+pub async fn check_out(workspace: &Workspace, order: &EvaluationRequest) -> Result<Checkout> {
     let library_origin = origin_of(workspace, &workspace.library).await?;
     let datasets_origin = match &workspace.datasets {
         Some(datasets) if datasets.is_kept() => Some(origin_of(workspace, datasets).await?),
@@ -130,7 +130,11 @@ pub async fn check_out(workspace: &Workspace, order: &Order) -> Result<Checkout>
 }
 
 /// Resolves the commit of the library.
-fn prompt_commit(workspace: &Workspace, order: &Order, library: &mut Opened) -> Result<ObjectId> {
+fn prompt_commit(
+    workspace: &Workspace,
+    order: &EvaluationRequest,
+    library: &mut OpenClone,
+) -> Result<ObjectId> {
     if let Some(pinned) = &order.pinned {
         return library.commit(&pinned.prompt_commit);
     }
@@ -149,8 +153,8 @@ fn prompt_commit(workspace: &Workspace, order: &Order, library: &mut Opened) -> 
 
 fn read_skill(
     workspace: &Workspace,
-    order: &Order,
-    library: &Opened,
+    order: &EvaluationRequest,
+    library: &OpenClone,
     commit: &ObjectId,
     datasets: Option<&Datasets>,
 ) -> Result<Skill> {
@@ -199,7 +203,7 @@ fn without(failure: &Failure, folder: &Path) -> Failure {
     }
 }
 
-fn read_models(library: &Opened, commit: &ObjectId) -> Result<Models> {
+fn read_models(library: &OpenClone, commit: &ObjectId) -> Result<Models> {
     let file = library.file(commit, Models::PATH, LONGEST_FILE);
     let bytes = file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))?;
     let branch = &library.branch;
@@ -214,10 +218,10 @@ fn read_models(library: &Opened, commit: &ObjectId) -> Result<Models> {
 
 /// How many commits back the skill's entries are.
 fn ranks(
-    library: &Opened,
+    library: &OpenClone,
     prompt: &ObjectId,
     leaderboard: &Leaderboard,
-    order: &Order,
+    order: &EvaluationRequest,
 ) -> Result<BTreeMap<CommitSha, u64>> {
     let mut known: Vec<&CommitSha> = leaderboard
         .entries()
@@ -244,7 +248,7 @@ pub(super) struct BoardFile {
 }
 
 /// The leaderboard of the default branch with the skill's entries; empty if there is none.
-pub(super) fn read_leaderboard(library: &Opened, skill: &SkillName) -> Result<BoardFile> {
+pub(super) fn read_leaderboard(library: &OpenClone, skill: &SkillName) -> Result<BoardFile> {
     let file = |path: &str| {
         let file = library.file(&library.default, path, LONGEST_FILE);
         file.map_err(|error| CheckoutError::of(CheckoutProblem::Invalid, error))

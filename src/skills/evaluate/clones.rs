@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::failure::{CheckoutError, CheckoutProblem};
 use super::forward::{move_forward, repair};
-use super::workspace::{Source, Update, Workspace};
+use super::workspace::{CloneSource, Update, Workspace};
 use crate::git::{self, ObjectId, Remote, Repository, Worktree};
 use crate::github;
 use crate::model::{CommitSha, Secret, ShaPrefix};
@@ -15,7 +15,7 @@ const DEFAULT: &str = "refs/run-evals/default";
 
 /// A clone with the remote's current default branch.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenClone {
     pub(super) repository: Repository,
     /// Its top directory.
     pub(super) root: PathBuf,
@@ -45,7 +45,7 @@ impl Origin {
 type Result<T> = std::result::Result<T, CheckoutError>;
 
 /// Finds a clone's remote, and gets a token if that is GitHub.
-pub(super) async fn origin_of(workspace: &Workspace, source: &Source) -> Result<Origin> {
+pub(super) async fn origin_of(workspace: &Workspace, source: &CloneSource) -> Result<Origin> {
     let worktree = unseen(&source.dir)?;
     let Some(url) = worktree.origin else { return Ok(Origin::default()) };
     let Some((client, repo, git_url)) = workspace
@@ -66,7 +66,7 @@ pub(super) async fn origin_of(workspace: &Workspace, source: &Source) -> Result<
 }
 
 /// Fetches the default branch without changing the checkout.
-pub(super) fn open(source: &Source, origin: Origin) -> Result<Opened> {
+pub(super) fn open(source: &CloneSource, origin: Origin) -> Result<OpenClone> {
     let worktree = unseen(&source.dir)?;
     let pull = |error| CheckoutError::of(CheckoutProblem::Pull, error);
     let repository =
@@ -83,7 +83,7 @@ pub(super) fn open(source: &Source, origin: Origin) -> Result<Opened> {
     let Some(url) = origin.url else {
         // There is no remote: the checkout is all there is.
         let default = head.clone();
-        return Ok(Opened {
+        return Ok(OpenClone {
             repository,
             root: worktree.root,
             head,
@@ -103,10 +103,10 @@ pub(super) fn open(source: &Source, origin: Origin) -> Result<Opened> {
         let message = format!("`{}` has no branch `{branch}`", remote.url());
         CheckoutError::new(CheckoutProblem::Pull, message)
     })?;
-    Ok(Opened { repository, root: worktree.root, head, branch, default, remote: Some(remote) })
+    Ok(OpenClone { repository, root: worktree.root, head, branch, default, remote: Some(remote) })
 }
 
-impl Opened {
+impl OpenClone {
     /// Fast-forwards the clone's branch and files to the default branch, as `git pull --ff-only` does.
     pub(super) fn pull(&mut self) -> Result<()> {
         let (dir, branch) = (self.root.display().to_string(), self.branch.clone());
@@ -292,7 +292,7 @@ fn remove_broken_ref(file: &Path) {
     }
 }
 
-impl Source {
+impl CloneSource {
     /// Whether it is a permanent clone that is updated.
     pub(super) fn is_kept(&self) -> bool {
         self.update == Update::Pull

@@ -4,11 +4,11 @@
 use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeMap;
 
-use super::clones::Opened;
+use super::clones::OpenClone;
 use super::failure::{CheckoutError, CheckoutProblem};
-use super::order::Order;
-use super::workspace::{Source, Workspace};
-use crate::config::Refused;
+use super::request::EvaluationRequest;
+use super::workspace::{CloneSource, Workspace};
+use crate::config::ReadRefusal;
 use crate::git::{EntryKind, ObjectId, TreeEntry};
 use crate::model::printable;
 
@@ -17,7 +17,7 @@ type Result<T> = std::result::Result<T, CheckoutError>;
 /// The data sets at a commit.
 pub(super) struct Datasets {
     pub(super) commit: ObjectId,
-    clone: Opened,
+    clone: OpenClone,
     /// All paths in the commit, listed when a case first needs one.
     entries: OnceCell<BTreeMap<String, TreeEntry>>,
     /// A file that a case needs and that only the directory has.
@@ -26,12 +26,12 @@ pub(super) struct Datasets {
 
 impl Datasets {
     /// The data sets at the requested commit, or at the current one.
-    pub(super) fn at(workspace: &Workspace, order: &Order, mut clone: Opened) -> Result<Self> {
+    pub(super) fn at(workspace: &Workspace, order: &EvaluationRequest, mut clone: OpenClone) -> Result<Self> {
         let wanted = order.pinned.as_ref().and_then(|pinned| pinned.dataset_commit.clone());
         let commit = if let Some(wanted) = wanted {
             clone.commit(&wanted)?
         } else {
-            if workspace.datasets.as_ref().is_some_and(Source::is_kept) {
+            if workspace.datasets.as_ref().is_some_and(CloneSource::is_kept) {
                 clone.pull()?;
             }
             clone.head.clone()
@@ -43,18 +43,18 @@ impl Datasets {
     }
 
     /// The bytes of a file, up to `most`; `None` if it does not exist.
-    pub(super) fn read(&self, path: &str, most: u64) -> std::result::Result<Option<Vec<u8>>, Refused> {
-        let failed = |error: anyhow::Error| Refused::Failed(format!("{error:#}"));
+    pub(super) fn read(&self, path: &str, most: u64) -> std::result::Result<Option<Vec<u8>>, ReadRefusal> {
+        let failed = |error: anyhow::Error| ReadRefusal::Failed(format!("{error:#}"));
         let entries = self.entries().map_err(failed)?;
         let is_link =
             |path: &str| entries.get(path).is_some_and(|entry| matches!(entry.kind, EntryKind::Link));
         if is_link(path) || path.match_indices('/').any(|(end, _)| is_link(&path[..end])) {
-            return Err(Refused::Link);
+            return Err(ReadRefusal::Link);
         }
         let Some(entry) = entries.get(path) else {
             let folder = format!("{path}/");
             if entries.range(folder.clone()..).next().is_some_and(|(path, _)| path.starts_with(&folder)) {
-                return Err(Refused::NoFile);
+                return Err(ReadRefusal::NoFile);
             }
             if self.commit == self.clone.head && self.clone.root.join(path).symlink_metadata().is_ok() {
                 self.uncommitted.replace(Some(path.to_owned()));
@@ -62,11 +62,11 @@ impl Datasets {
             return Ok(None);
         };
         if matches!(entry.kind, EntryKind::Module) {
-            return Err(Refused::NoFile);
+            return Err(ReadRefusal::NoFile);
         }
         let read = self.clone.repository.read_blob(&entry.id, |size, content| {
             if size > most {
-                return Ok(Err(Refused::TooLarge(most)));
+                return Ok(Err(ReadRefusal::TooLarge(most)));
             }
             let mut bytes = Vec::new();
             content.read_to_end(&mut bytes)?;
@@ -74,7 +74,7 @@ impl Datasets {
         });
         match read.map_err(failed)? {
             Some(bytes) => bytes.map(Some),
-            None => Err(Refused::Failed("the clone does not have it".to_owned())),
+            None => Err(ReadRefusal::Failed("the clone does not have it".to_owned())),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::clones::Opened;
+use super::clones::OpenClone;
 use super::failure::{CheckoutError, CheckoutProblem};
 use crate::git::{EntryKind, ObjectId, TreeEntry};
 use crate::model::{SkillName, printable};
@@ -22,7 +22,7 @@ const SHARED: [&str; 3] = [".json", ".yaml", ".yml"];
 type Result<T> = std::result::Result<T, CheckoutError>;
 
 /// Writes the files that a skill needs of a commit to an existing directory.
-pub(super) fn export(clone: &Opened, commit: &ObjectId, skill: &SkillName, to: &Path) -> Result<()> {
+pub(super) fn export(clone: &OpenClone, commit: &ObjectId, skill: &SkillName, to: &Path) -> Result<()> {
     let entries = clone
         .repository
         .entries_of(commit)
@@ -84,7 +84,7 @@ pub(super) fn is_legal(path: &str) -> bool {
         && !path.contains(['\0', '\\'])
 }
 
-pub(super) fn write(clone: &Opened, entry: &TreeEntry, to: &Path) -> anyhow::Result<()> {
+pub(super) fn write(clone: &OpenClone, entry: &TreeEntry, to: &Path) -> anyhow::Result<()> {
     let path = to.join(&entry.path);
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::model;
-use crate::model::{Exit, printable};
+use crate::model::{Exit, printable_lines};
 
 /// Why a checkout failed.
 #[derive(Debug)]
@@ -144,8 +144,4 @@ fn told(error: &anyhow::Error) -> String {
 
 fn is_full(text: &str) -> bool {
     ["No space left on device", "Disk quota exceeded"].iter().any(|words| text.contains(words))
-}
-
-fn printable_lines(text: &str) -> String {
-    text.lines().map(printable).collect::<Vec<_>>().join("\n")
 }

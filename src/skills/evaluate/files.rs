@@ -6,26 +6,26 @@ use anyhow::Context as _;
 use serde::Serialize;
 
 use super::attestation;
-use super::evaluated::Evaluated;
 use super::publish::Published;
+use super::result::EvaluationResult;
 use crate::engine::report::write_file;
 
 #[derive(Serialize)]
 struct EvaluationJson<'r> {
     #[serde(flatten)]
-    evaluated: &'r Evaluated,
+    evaluated: &'r EvaluationResult,
     #[serde(flatten)]
     published: Option<&'r Published>,
 }
 
 /// The JSON output, also written to `evaluation.json`.
-pub fn render_json(evaluated: &Evaluated, published: Option<&Published>) -> anyhow::Result<String> {
+pub fn render_json(evaluated: &EvaluationResult, published: Option<&Published>) -> anyhow::Result<String> {
     let json = EvaluationJson { evaluated, published };
     Ok(format!("{}\n", serde_json::to_string_pretty(&json)?))
 }
 
 /// Writes `leaderboard.json` as the library would have it, the result, and all responses.
-pub fn write_files(dir: &Path, evaluated: &Evaluated) -> anyhow::Result<()> {
+pub fn write_files(dir: &Path, evaluated: &EvaluationResult) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir)
         .with_context(|| format!("cannot create the directory `{}`", dir.display()))?;
     write_file(&dir.join("leaderboard.json"), &evaluated.leaderboard_bytes())?;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-use super::backends::{self, Served};
+use super::backends::{self, ServedModel};
 use super::failure::Failure;
 use super::messages;
 use super::workspace::Workspace;
@@ -28,7 +28,7 @@ const LONGEST_BATCH_ID: usize = 60;
 
 /// The model that grades the prose of a skill.
 pub(super) struct ProseGrader {
-    served: Served,
+    served: ServedModel,
 }
 
 /// The grades of one model's answers.

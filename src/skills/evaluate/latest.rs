@@ -1,10 +1,10 @@
 //! The results on the default branch of the library as they are now, for those who look at them. Nothing that is checked out is touched.
 
 use super::check_out::temporary;
-use super::clones::{Opened, open, origin_of};
+use super::clones::{OpenClone, open, origin_of};
 use super::export::{is_legal, write};
 use super::failure::{CheckoutError, CheckoutProblem};
-use super::workspace::{Source, Update, Workspace};
+use super::workspace::{CloneSource, Update, Workspace};
 use crate::git::EntryKind;
 use crate::leaderboard::Leaderboard;
 use crate::util::WorkDir;
@@ -46,7 +46,7 @@ pub async fn latest(workspace: &Workspace, known: Option<&str>) -> Result<Latest
     let (workspace, known) = (workspace.clone(), known.map(ToOwned::to_owned));
     let work = tokio::task::spawn_blocking(move || {
         // A job may use the clone meanwhile.
-        let source = Source { update: Update::Leave, ..workspace.library.clone() };
+        let source = CloneSource { update: Update::Leave, ..workspace.library.clone() };
         let library = open(&source, origin)?;
         let commit = library.default.to_string();
         if known == Some(commit.clone()) {
@@ -59,7 +59,7 @@ pub async fn latest(workspace: &Workspace, known: Option<&str>) -> Result<Latest
     work.await.map_err(|error| CheckoutError::of(CheckoutProblem::Pull, error.into()))?
 }
 
-fn take(library: &Opened, to: &WorkDir) -> anyhow::Result<()> {
+fn take(library: &OpenClone, to: &WorkDir) -> anyhow::Result<()> {
     let mut bytes = 0;
     for entry in library.repository.entries_of(&library.default)? {
         let is_result = entry.path == Leaderboard::PATH || entry.path.starts_with(FOLDER);

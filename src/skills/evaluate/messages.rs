@@ -1,6 +1,6 @@
 //! Errors and warnings of a run.
 
-use super::backends::Served;
+use super::backends::ServedModel;
 use super::failure::Failure;
 use crate::config::Skill;
 use crate::engine::Collection;
@@ -35,7 +35,7 @@ pub(super) fn stopped(reason: Stop, model: &str) -> Result<model::Failure, Failu
     }
 }
 
-pub(super) fn always_fails(served: &Served, collection: &Collection) -> model::Failure {
+pub(super) fn always_fails(served: &ServedModel, collection: &Collection) -> model::Failure {
     let first = collection.summary.failures.first();
     let why = first.map_or_else(String::new, |group| {
         let status = group.status.map(|status| format!(" {status}")).unwrap_or_default();
@@ -51,7 +51,7 @@ pub(super) fn always_fails(served: &Served, collection: &Collection) -> model::F
 }
 
 /// The warnings about a model's entry.
-pub(super) fn warnings(served: &Served, collection: &Collection) -> Vec<String> {
+pub(super) fn warnings(served: &ServedModel, collection: &Collection) -> Vec<String> {
     let totals = &collection.summary.totals;
     let mut warnings = collection.warnings.clone();
     let failed = totals.failed + totals.not_run;

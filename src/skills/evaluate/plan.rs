@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::backends::Served;
-use super::order::{Order, Pinned};
+use super::backends::ServedModel;
+use super::request::{EvaluationRequest, Pinned};
 use super::workspace::Workspace;
 use crate::model;
 use crate::model::{BatchId, CommitSha, Digest, Entry};
@@ -24,10 +24,14 @@ const DAMAGED: &str = "damaged.json";
 pub(super) const BRANCHES: &str = "eval-results/";
 
 /// The request with the commits of an earlier run with the same id.
-pub fn resumed(order: Order, workspace: &Workspace, id: Option<&BatchId>) -> Result<Order, model::Failure> {
+pub fn resumed(
+    order: EvaluationRequest,
+    workspace: &Workspace,
+    id: Option<&BatchId>,
+) -> Result<EvaluationRequest, model::Failure> {
     let Some(id) = id else { return Ok(order) };
     Ok(match recall(workspace, id)? {
-        Some(earlier) => Order { pinned: earlier.pinned, ..order },
+        Some(earlier) => EvaluationRequest { pinned: earlier.pinned, ..order },
         None => order,
     })
 }
@@ -36,7 +40,10 @@ pub fn resumed(order: Order, workspace: &Workspace, id: Option<&BatchId>) -> Res
 ///
 /// An unreadable plan is set aside. It only guards against other requests with the same id, and so does the digest of each
 /// batch: the responses in the exchange are still found and reused.
-pub(super) fn recall(workspace: &Workspace, id: &BatchId) -> Result<Option<Order>, model::Failure> {
+pub(super) fn recall(
+    workspace: &Workspace,
+    id: &BatchId,
+) -> Result<Option<EvaluationRequest>, model::Failure> {
     let path = file(workspace, id, "json");
     let cannot =
         |error: std::io::Error| model::Failure::config(format!("cannot read `{}`: {error}", path.display()));
@@ -64,7 +71,7 @@ pub struct KeptEvaluation {
     /// Its id.
     pub id: String,
     /// The request, with its commits.
-    pub order: Order,
+    pub order: EvaluationRequest,
     /// Whether its entries are stored.
     pub has_entries: bool,
 }
@@ -86,7 +93,7 @@ pub fn kept(state: &Path) -> Vec<KeptEvaluation> {
 }
 
 /// `None` if it is damaged.
-fn parse(bytes: &[u8]) -> Option<Order> {
+fn parse(bytes: &[u8]) -> Option<EvaluationRequest> {
     sealed_json::is_whole(bytes).then(|| serde_json::from_slice(bytes).ok()).flatten()
 }
 
@@ -99,10 +106,10 @@ pub fn has_begun(workspace: &Workspace, id: &BatchId) -> bool {
 pub(super) fn remember(
     workspace: &Workspace,
     id: &BatchId,
-    order: &Order,
+    order: &EvaluationRequest,
     pinned: &Pinned,
 ) -> anyhow::Result<()> {
-    let order = Order { pinned: Some(pinned.clone()), ..order.clone() };
+    let order = EvaluationRequest { pinned: Some(pinned.clone()), ..order.clone() };
     write(&file(workspace, id, "json"), &sealed_json::to_vec(&order)?)
 }
 
@@ -132,7 +139,7 @@ pub(super) fn recall_branch(workspace: &Workspace, id: &BatchId) -> Option<Strin
 }
 
 /// Whether a request equals that of an earlier run, so that it may resume it.
-pub(super) fn is_same(asked: &Order, earlier: &Order) -> bool {
+pub(super) fn is_same(asked: &EvaluationRequest, earlier: &EvaluationRequest) -> bool {
     let commit = |pinned: &Pinned| pinned.prompt_commit.clone();
     let fits = |commit: CommitSha| {
         asked.git_sha.as_ref().is_none_or(|digits| commit.as_str().starts_with(digits.as_str()))
@@ -143,8 +150,8 @@ pub(super) fn is_same(asked: &Order, earlier: &Order) -> bool {
 }
 
 /// The batch id of one model. Other settings, or another model behind an alias, give another id; a new server URL does not.
-pub(super) fn batch_id(id: &BatchId, served: &Served, params: &str) -> Result<BatchId, model::Failure> {
-    let Served { settings, alias_target, .. } = served;
+pub(super) fn batch_id(id: &BatchId, served: &ServedModel, params: &str) -> Result<BatchId, model::Failure> {
+    let ServedModel { settings, alias_target, .. } = served;
     let alias = alias_target.as_deref().unwrap_or_default();
     let digest = Digest::of(format!("{}\n{alias}\n{params}", settings.id).as_bytes()).to_string();
     let too_long = || {
@@ -172,7 +179,7 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use super::super::workspace::{Source, Update};
+    use super::super::workspace::{CloneSource, Update};
     use super::*;
     use crate::config::Env;
     use crate::model::Replicates;
@@ -184,7 +191,7 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let heard = Arc::clone(&told);
         let workspace = Workspace {
-            library: Source { dir: PathBuf::from("library"), update: Update::Pull },
+            library: CloneSource { dir: PathBuf::from("library"), update: Update::Pull },
             datasets: None,
             targets: PathBuf::from("targets.yaml"),
             target_names: Vec::new(),
@@ -201,11 +208,11 @@ mod tests {
         "b1".parse().unwrap()
     }
 
-    fn order() -> (Order, Pinned) {
+    fn order() -> (EvaluationRequest, Pinned) {
         let commit: CommitSha = "0123456789012345678901234567890123456789".parse().unwrap();
         let pinned =
             Pinned { prompt_commit: commit.clone(), dataset_commit: None, models_commit: commit.clone() };
-        (Order::new("rfp-extraction".parse().unwrap(), Replicates::default(), None), pinned)
+        (EvaluationRequest::new("rfp-extraction".parse().unwrap(), Replicates::default(), None), pinned)
     }
 
     #[test]

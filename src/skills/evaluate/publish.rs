@@ -2,10 +2,10 @@
 
 use super::body::{pull_request_body, pull_request_title};
 use super::check_out::{BoardFile, Checkout, read_leaderboard};
-use super::clones::{Opened, Origin, git_in, open, patiently};
-use super::evaluated::Evaluated;
+use super::clones::{OpenClone, Origin, git_in, open, patiently};
 use super::failure::Failure;
 use super::plan;
+use super::result::EvaluationResult;
 use super::workspace::Workspace;
 use crate::git::{CommitOutcome, NewFile, ObjectId, PushOutcome, Remote, may_push};
 use crate::github::{Client, NewPull};
@@ -76,7 +76,7 @@ pub async fn may_publish(
 /// Commits the entries on a new branch on top of the default branch, pushes it, and opens the pull request.
 pub async fn publish(
     workspace: &Workspace,
-    evaluated: &Evaluated,
+    evaluated: &EvaluationResult,
     github: &Client,
     options: &PublishOptions,
 ) -> Result<Published, Failure> {
@@ -86,7 +86,7 @@ pub async fn publish(
 
 async fn attempt(
     workspace: &Workspace,
-    evaluated: &Evaluated,
+    evaluated: &EvaluationResult,
     github: &Client,
     options: &PublishOptions,
 ) -> Result<Published, Failure> {
@@ -182,7 +182,7 @@ fn repository(
 /// The pushed branch and its base; `None` if nothing has changed.
 async fn commit_and_push(
     workspace: &Workspace,
-    evaluated: &Evaluated,
+    evaluated: &EvaluationResult,
     options: &PublishOptions,
     url: &str,
     token: Secret,
@@ -207,11 +207,11 @@ async fn commit_and_push(
         if let Some(branch) = &earlier {
             match look_at(&library, &remote, branch, &evaluated, &file)? {
                 // It was pushed before.
-                Found::Ours(_, true) => return Ok(Some((branch.clone(), base))),
+                PushedBranch::Ours(_, true) => return Ok(Some((branch.clone(), base))),
                 // There are more entries now, or the default branch has moved.
-                Found::Ours(tip, false) => over = Some(tip),
-                Found::Nothing => {}
-                Found::Another => earlier = None,
+                PushedBranch::Ours(tip, false) => over = Some(tip),
+                PushedBranch::Nothing => {}
+                PushedBranch::Another => earlier = None,
             }
         }
         let mut tries = 0;
@@ -239,7 +239,7 @@ async fn commit_and_push(
                         if std::mem::replace(&mut is_repeated, true)
                             && matches!(
                                 look_at(&library, &remote, &branch, &evaluated, &file)?,
-                                Found::Ours(_, true)
+                                PushedBranch::Ours(_, true)
                             )
                         {
                             return Ok(PushOutcome::Done);
@@ -276,7 +276,7 @@ async fn commit_and_push(
                     // The push may have succeeded although its response was lost.
                     if matches!(
                         look_at(&library, &remote, &branch, &evaluated, &file),
-                        Ok(Found::Ours(_, true))
+                        Ok(PushedBranch::Ours(_, true))
                     ) {
                         return Ok(Some((branch, base)));
                     }
@@ -291,7 +291,7 @@ async fn commit_and_push(
 
 /// The remote's branch of this name.
 #[derive(Debug, PartialEq, Eq)]
-enum Found {
+enum PushedBranch {
     Nothing,
     /// The commit of this evaluation, and whether its file is up to date.
     Ours(ObjectId, bool),
@@ -307,38 +307,42 @@ struct BranchFile<'f> {
 
 /// Looks up a branch on the remote. The result of a push before a crash is unknown.
 fn look_at(
-    library: &Opened,
+    library: &OpenClone,
     remote: &Remote,
     branch: &str,
-    evaluated: &Evaluated,
+    evaluated: &EvaluationResult,
     file: &BranchFile<'_>,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<PushedBranch> {
     let repository = &library.repository;
     let fetched = patiently(remote, || repository.fetch_reference(remote, branch, PUBLISHED, false));
     if !fetched.map_err(model::Failure::from)? {
-        return Ok(Found::Nothing);
+        return Ok(PushedBranch::Nothing);
     }
-    let Some(commit) = repository.commit_named(PUBLISHED)? else { return Ok(Found::Nothing) };
+    let Some(commit) = repository.commit_named(PUBLISHED)? else { return Ok(PushedBranch::Nothing) };
     let git = git_in(repository, &library.root)?;
     let message = git.ask("show", &["--no-patch", "--format=%B", "--end-of-options", &commit.to_string()])?;
     let has = library.file(&commit, file.path, u64::MAX)?;
     git.run("update-ref", &["-d", PUBLISHED])?;
     let is_ours = message.lines().any(|line| line == evaluation_line(evaluated));
-    Ok(if is_ours { Found::Ours(commit, has.as_deref() == Some(file.bytes)) } else { Found::Another })
+    Ok(if is_ours {
+        PushedBranch::Ours(commit, has.as_deref() == Some(file.bytes))
+    } else {
+        PushedBranch::Another
+    })
 }
 
 /// Distinguishes the commits of two evaluations, even with equal entries in the same second.
-fn evaluation_line(evaluated: &Evaluated) -> String {
+fn evaluation_line(evaluated: &EvaluationResult) -> String {
     format!("Evaluation: {}", evaluated.id)
 }
 
 /// Colons are illegal in a branch name.
-fn branch_name(evaluated: &Evaluated) -> String {
+fn branch_name(evaluated: &EvaluationResult) -> String {
     let now = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
     format!("eval-results/{}-{}-{now}", evaluated.skill, evaluated.pinned.prompt_commit.short())
 }
 
-fn commit_body(evaluated: &Evaluated) -> String {
+fn commit_body(evaluated: &EvaluationResult) -> String {
     let models: Vec<String> =
         evaluated.entries.iter().map(|entry| format!("- {}", entry.model_shown())).collect();
     let (commit, models) = (&evaluated.pinned.prompt_commit, models.join("\n"));
@@ -346,7 +350,7 @@ fn commit_body(evaluated: &Evaluated) -> String {
 }
 
 /// Adds where unpublished entries are stored.
-fn kept(failure: Failure, evaluated: &Evaluated) -> Failure {
+fn kept(failure: Failure, evaluated: &EvaluationResult) -> Failure {
     let failure = model::Failure::from(failure);
     let message = format!("{failure}\nnothing is lost: the entries are in `{}`", evaluated.kept.display());
     let told = model::Failure::new(failure.exit(), message);

@@ -8,12 +8,12 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::backends::{self, Served};
+use super::backends::{self, ServedModel};
 use super::check_out::Checkout;
-use super::evaluated::{CallCounts, Evaluated, FailedModel};
 use super::failure::Failure;
 use super::grade::{CompleteGrades, Grades, ProseGrader};
-use super::order::Pinned;
+use super::request::Pinned;
+use super::result::{CallCounts, EvaluationResult, FailedModel};
 use super::workspace::Workspace;
 use super::{details, messages, plan};
 use crate::config::Skill;
@@ -24,7 +24,7 @@ use crate::model::{
     BatchId, Content, JsonSchema, Message, Metadata, ModelParams, Params, Request, Response, ResponseFormat,
     Role, StructuredOutput, Target, request_id,
 };
-use crate::runner::{RunOptions, Settled};
+use crate::runner::{RequestEnd, RunOptions};
 use crate::scoring::fields;
 use crate::util::WorkDir;
 
@@ -90,7 +90,7 @@ pub async fn run(
     id: &BatchId,
     progress: impl Fn(&RunProgress),
     stop: watch::Receiver<bool>,
-) -> Result<Evaluated, Failure> {
+) -> Result<EvaluationResult, Failure> {
     check_resume(workspace, checkout, id)?;
     let (served, not_served, env) = Box::pin(backends::find(workspace, &checkout.models.models)).await?;
     let grader = Box::pin(ProseGrader::find(workspace, &checkout.skill)).await?;
@@ -121,10 +121,10 @@ pub async fn run(
         // Also after a stop: the last responses have just arrived.
         progress(&calls.counts());
         let outcome = outcome?;
-        calls.end(number, matches!(outcome, Outcome::Dead(_)));
+        calls.end(number, matches!(outcome, BatchOutcome::Dead(_)));
         progress(&calls.counts());
         let graded = match outcome {
-            Outcome::Answered(collection, rows) => {
+            BatchOutcome::Answered(collection, rows) => {
                 let summary = &collection.summary;
                 warnings.extend(messages::warnings(served, &collection));
                 counts.requests += summary.requests;
@@ -149,7 +149,7 @@ pub async fn run(
                     }
                 }
             }
-            Outcome::Dead(failure) => {
+            BatchOutcome::Dead(failure) => {
                 counts.requests += each;
                 counts.failed += each;
                 Err(failure)
@@ -186,7 +186,7 @@ pub async fn run(
     }
     let kept = plan::keep_entries(workspace, id, &entries)?;
     execution.clean_up().await;
-    Ok(Evaluated {
+    Ok(EvaluationResult {
         id: id.clone(),
         skill: checkout.skill.name.clone(),
         skill_version: checkout.skill.version.to_string(),
@@ -218,11 +218,11 @@ struct CallCounter {
 }
 
 impl CallCounter {
-    fn new(checkout: &Checkout, served: &[Served]) -> Self {
+    fn new(checkout: &Checkout, served: &[ServedModel]) -> Self {
         let replicates = u64::from(checkout.order.replicates.get());
         let (cases, models) = (&checkout.skill.cases, served.len() as u64);
         let total = cases.len() as u64 * replicates;
-        let model = |served: &Served| ModelProgress {
+        let model = |served: &ServedModel| ModelProgress {
             model: served.settings.id.clone(),
             total,
             ..ModelProgress::default()
@@ -293,12 +293,12 @@ impl Observer for CallCounter {
 
     fn progress(&self, _: Duration, _: engine::Progress) {}
 
-    fn settled(&self, index: u64, how: Settled) {
+    fn settled(&self, index: u64, how: RequestEnd) {
         let mut counts = self.lock();
         let (Some(model), RunProgress { calls, called, models, cases }) = &mut *counts else { return };
-        let failed = u64::from(how == Settled::Failed);
+        let failed = u64::from(how == RequestEnd::Failed);
         calls.done += 1;
-        *called += u64::from(how != Settled::Earlier);
+        *called += u64::from(how != RequestEnd::Earlier);
         if let Some(model) = models.get_mut(*model) {
             model.done += 1;
             model.failed += failed;
@@ -313,7 +313,7 @@ impl Observer for CallCounter {
 }
 
 /// The result of the batch of one model.
-enum Outcome {
+enum BatchOutcome {
     /// All rows, at least one with an answer.
     Answered(Box<Collection>, Vec<u8>),
     /// The model cannot be called; other models are not affected.
@@ -323,14 +323,14 @@ enum Outcome {
 /// The batch of one model.
 struct ModelBatch<'b> {
     checkout: &'b Checkout,
-    served: &'b Served,
+    served: &'b ServedModel,
     params: &'b ModelParams,
     id: &'b BatchId,
 }
 
 impl ModelBatch<'_> {
     /// Makes the missing calls, and returns all rows.
-    async fn run(&self, execution: &mut Execution, report: impl Fn()) -> Result<Outcome, Failure> {
+    async fn run(&self, execution: &mut Execution, report: impl Fn()) -> Result<BatchOutcome, Failure> {
         let temporary = WorkDir::new().context("cannot create a temporary directory")?;
         let requests = temporary.path().join("requests.jsonl");
         std::fs::write(&requests, self.requests()?).context("cannot write the requests")?;
@@ -352,14 +352,14 @@ impl ModelBatch<'_> {
             }
         };
         if let Some(reason) = stopped {
-            return messages::stopped(reason, &self.served.settings.id).map(Outcome::Dead);
+            return messages::stopped(reason, &self.served.settings.id).map(BatchOutcome::Dead);
         }
         if collection.summary.totals.answered == 0 {
             // Otherwise a final refusal would be repeated forever, even after it is fixed at the provider.
             execution.exchange().forget(self.id)?;
-            return Ok(Outcome::Dead(messages::always_fails(self.served, &collection)));
+            return Ok(BatchOutcome::Dead(messages::always_fails(self.served, &collection)));
         }
-        Ok(Outcome::Answered(Box::new(collection), rows))
+        Ok(BatchOutcome::Answered(Box::new(collection), rows))
     }
 
     /// The requests as JSONL: the same bytes on every machine.
@@ -438,7 +438,7 @@ impl ModelBatch<'_> {
 }
 
 /// The effective settings of a model for this skill.
-fn params_of(skill: &Skill, served: &Served) -> ModelParams {
+fn params_of(skill: &Skill, served: &ServedModel) -> ModelParams {
     served.settings.params(skill.structured_output(served.settings.structured_output))
 }
 

@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use crate::config::Env;
 use crate::github;
+use crate::model::Failure;
+use crate::util::own_dir;
 
 /// What all evaluations of a machine share. Cheap to clone.
 #[derive(Clone)]
 pub struct Workspace {
     /// The skill library.
-    pub library: Source,
+    pub library: CloneSource,
     /// The data sets that cases refer to.
-    pub datasets: Option<Source>,
+    pub datasets: Option<CloneSource>,
     /// The operator's `targets.yaml`, the only source of base URLs and keys. Read again for every evaluation.
     pub targets: PathBuf,
     /// Which of its targets serve models, in this order; by default all.
@@ -33,7 +35,7 @@ pub struct Workspace {
 
 /// A clone of a repository, or a checkout of one.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct CloneSource {
     /// Its directory.
     pub dir: PathBuf,
     /// How to update it.
@@ -60,6 +62,12 @@ impl fmt::Debug for Workspace {
 }
 
 impl Workspace {
+    /// Refuses a state directory with links, which may have come with a checkout.
+    pub fn check_state(state: &Path) -> Result<(), Failure> {
+        own_dir::check_entries(state)?;
+        own_dir::check_entries(&state.join("evaluations"))
+    }
+
     /// The exchange of evaluations.
     pub fn exchange(&self) -> PathBuf {
         Self::exchange_in(&self.state)

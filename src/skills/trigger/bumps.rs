@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use tokio::task::JoinSet;
 
-use super::range::{Range, Was, prompt_path};
+use super::range::{PriorState, Range, prompt_path};
 use crate::config::skill_version;
 use crate::github::{ApiError, Client, CommitQuery};
 use crate::model::{CommitSha, Exit, Failure, SemVersion, SkillName};
@@ -48,7 +48,7 @@ enum PromptChange {
 /// Finds the version bumps of a range.
 pub async fn find_bumps(client: &Client, repo: &str, range: &Range) -> Result<BumpSearch, ApiError> {
     let mut found = BumpSearch { warnings: range.warnings.clone(), ..BumpSearch::default() };
-    let mut waiting: VecDeque<(SkillName, Was)> =
+    let mut waiting: VecDeque<(SkillName, PriorState)> =
         range.changed.iter().map(|(skill, was)| (skill.clone(), *was)).collect();
     let mut looks = JoinSet::new();
     loop {
@@ -81,7 +81,7 @@ async fn look(
     repo: &str,
     range: &Range,
     skill: SkillName,
-    was: Was,
+    was: PriorState,
 ) -> Result<PromptChange, ApiError> {
     let path = prompt_path(&skill);
     let Some(prompt) = client.file(repo, &path, &range.head).await? else { return Ok(PromptChange::Other) };
@@ -91,7 +91,7 @@ async fn look(
         )));
     };
     let from = match (&range.base, was) {
-        (Some(base), Was::There) => {
+        (Some(base), PriorState::There) => {
             client.file(repo, &path, base).await?.and_then(|prompt| version_of(&prompt))
         }
         _ => None,

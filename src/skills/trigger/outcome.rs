@@ -7,7 +7,7 @@ use crate::model::Exit;
 
 /// The result of requesting an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// The service accepted it.
     Fired {
         /// The service's job id.
@@ -57,7 +57,7 @@ pub struct CurrentJob {
     pub started_at: Option<String>,
 }
 
-impl Outcome {
+impl RequestOutcome {
     /// Its name in the report.
     pub fn word(&self) -> &'static str {
         match self {

@@ -23,14 +23,14 @@ pub struct Range {
     pub(super) inside: Option<BTreeSet<String>>,
     /// The components whose `prompt.md` changed, and whether it existed before. Deleted ones are not
     /// included.
-    pub(super) changed: BTreeMap<SkillName, Was>,
+    pub(super) changed: BTreeMap<SkillName, PriorState>,
     /// Warnings for the user.
     pub warnings: Vec<String>,
 }
 
 /// Whether a prompt existed before the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Was {
+pub(super) enum PriorState {
     There,
     Nowhere,
 }
@@ -157,8 +157,8 @@ impl Range {
     fn add_files(&mut self, files: &[ChangedFile]) {
         for file in files.iter().filter(|file| file.status != "removed") {
             let was = match file.status.as_str() {
-                "added" | "renamed" | "copied" => Was::Nowhere,
-                _ => Was::There,
+                "added" | "renamed" | "copied" => PriorState::Nowhere,
+                _ => PriorState::There,
             };
             if let Some(folder) = prompt_folder(&file.filename) {
                 self.add(folder, was);
@@ -175,14 +175,14 @@ impl Range {
         for (folder, digest) in prompts(client, repo, &self.head).await? {
             match before.get(&folder) {
                 Some(earlier) if *earlier == digest => {}
-                Some(_) => self.add(&folder, Was::There),
-                None => self.add(&folder, Was::Nowhere),
+                Some(_) => self.add(&folder, PriorState::There),
+                None => self.add(&folder, PriorState::Nowhere),
             }
         }
         Ok(())
     }
 
-    fn add(&mut self, folder: &str, was: Was) {
+    fn add(&mut self, folder: &str, was: PriorState) {
         match folder.parse() {
             Ok(skill) => {
                 self.changed.insert(skill, was);

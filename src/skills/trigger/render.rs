@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::outcome::Outcome;
+use super::outcome::RequestOutcome;
 use super::range::{Range, shortened};
 use super::request::Attempt;
 use crate::util::markdown;
@@ -34,6 +34,18 @@ impl TriggerReport<'_> {
         let range = self.range?;
         let base = range.base.as_deref().map_or("the beginning", shortened);
         Some(format!("{base}..{}", shortened(&range.head)))
+    }
+
+    /// The outputs of a step.
+    pub fn outputs(&self) -> [(&'static str, String); 2] {
+        let (mut jobs, mut fired) = (Vec::new(), Vec::new());
+        for attempt in self.attempts {
+            if let RequestOutcome::Fired { job_id } = &attempt.outcome {
+                jobs.push(job_id.as_str());
+                fired.push(attempt.skill.as_str());
+            }
+        }
+        [("job-id", jobs.join(",")), ("fired", fired.join(","))]
     }
 
     /// The checked range, and the number of requests.
@@ -100,7 +112,7 @@ pub fn render_markdown(report: &TriggerReport<'_>) -> String {
             _ => commit(attempt).to_owned(),
         };
         let detail = match &attempt.outcome {
-            Outcome::Proposed { pull_request } if is_plain_link(pull_request) => {
+            RequestOutcome::Proposed { pull_request } if is_plain_link(pull_request) => {
                 format!("[pull request]({pull_request})")
             }
             outcome => inert(&outcome.detail()),
@@ -155,12 +167,12 @@ fn component(attempt: &Attempt) -> Value {
         "outcome": attempt.outcome.word().replace(' ', "_"),
     });
     let more = match &attempt.outcome {
-        Outcome::Fired { job_id } | Outcome::Running { job_id } => json!({ "job_id": job_id }),
-        Outcome::Busy(current) => json!({ "current_job": current }),
-        Outcome::Refused { status, reason, .. } => json!({ "status": status, "reason": reason }),
-        Outcome::Silence { cause, sent } => json!({ "reason": cause, "sent": sent }),
-        Outcome::Proposed { pull_request } => json!({ "pull_request": pull_request }),
-        Outcome::Merged | Outcome::Wanted => json!({}),
+        RequestOutcome::Fired { job_id } | RequestOutcome::Running { job_id } => json!({ "job_id": job_id }),
+        RequestOutcome::Busy(current) => json!({ "current_job": current }),
+        RequestOutcome::Refused { status, reason, .. } => json!({ "status": status, "reason": reason }),
+        RequestOutcome::Silence { cause, sent } => json!({ "reason": cause, "sent": sent }),
+        RequestOutcome::Proposed { pull_request } => json!({ "pull_request": pull_request }),
+        RequestOutcome::Merged | RequestOutcome::Wanted => json!({}),
     };
     if let (Value::Object(value), Value::Object(more)) = (&mut value, more) {
         value.extend(more);

@@ -1,8 +1,8 @@
 //! Requests evaluations, once each.
 
 use super::bumps::Bump;
-use super::outcome::Outcome;
-use super::service::{Order, Service};
+use super::outcome::RequestOutcome;
+use super::service::{Service, ServiceRequest};
 use crate::model::{Exit, Replicates, SemVersion, ShaPrefix, SkillName};
 
 /// An evaluation that was requested, or did not need to be.
@@ -17,7 +17,7 @@ pub struct Attempt {
     /// The commit.
     pub git_sha: Option<ShaPrefix>,
     /// The result.
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
 }
 
 impl Attempt {
@@ -31,7 +31,7 @@ impl Attempt {
     }
 
     /// A bump and its result.
-    pub(super) fn of(bump: &Bump, outcome: Outcome) -> Self {
+    pub(super) fn of(bump: &Bump, outcome: RequestOutcome) -> Self {
         Self {
             skill: bump.skill.clone(),
             from: bump.from,
@@ -55,8 +55,8 @@ impl Attempt {
 }
 
 /// The request for a bump.
-pub(super) fn order(bump: &Bump, replicates: Replicates) -> Order {
-    Order { skill: bump.skill.clone(), replicates, git_sha: bump.commit.as_str().parse().ok() }
+pub(super) fn order(bump: &Bump, replicates: Replicates) -> ServiceRequest {
+    ServiceRequest { skill: bump.skill.clone(), replicates, git_sha: bump.commit.as_str().parse().ok() }
 }
 
 /// Requests each evaluation, one after the other, once.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::address::parse_url;
 use super::hints::{UNREACHABLE, hint};
-use super::outcome::{CurrentJob, Outcome};
+use super::outcome::{CurrentJob, RequestOutcome};
 use crate::model::{Exit, Failure, Replicates, Secret, ShaPrefix, SkillName, printable};
 use crate::util::error::innermost;
 use crate::util::redact::Redactor;
@@ -48,7 +48,7 @@ pub struct Service {
 
 /// A request for an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Order {
+pub struct ServiceRequest {
     /// The skill.
     #[serde(rename = "skill_name")]
     pub skill: SkillName,
@@ -61,7 +61,7 @@ pub struct Order {
 
 /// A service job.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Job {
+pub struct ServiceJob {
     /// Its id.
     pub job_id: String,
     /// The skill.
@@ -82,7 +82,7 @@ pub struct Job {
     pub pull_request: Option<String>,
 }
 
-impl Job {
+impl ServiceJob {
     /// Whether it has not ended.
     pub fn is_open(&self) -> bool {
         matches!(self.state.as_str(), "queued" | "running")
@@ -133,20 +133,20 @@ impl Service {
     }
 
     /// Requests an evaluation, once.
-    pub async fn evaluate(&self, order: &Order) -> Outcome {
+    pub async fn evaluate(&self, order: &ServiceRequest) -> RequestOutcome {
         let body = serde_json::to_vec(order).unwrap_or_default();
         match self.ask(Method::POST, "evaluate", Some(body), LARGEST_ANSWER).await {
             Err(answer) => answer,
             Ok((202, body)) => {
                 #[derive(Deserialize)]
-                struct Accepted {
+                struct AcceptedJob {
                     job_id: String,
                 }
-                if let Ok(Accepted { job_id }) = serde_json::from_slice::<Accepted>(&body) {
-                    Outcome::Fired { job_id: self.shown(&job_id) }
+                if let Ok(AcceptedJob { job_id }) = serde_json::from_slice::<AcceptedJob>(&body) {
+                    RequestOutcome::Fired { job_id: self.shown(&job_id) }
                 } else {
                     let reason = "the response names no job".to_owned();
-                    Outcome::Refused { status: 202, reason, hint: None }
+                    RequestOutcome::Refused { status: 202, reason, hint: None }
                 }
             }
             Ok((409, body)) => {
@@ -156,23 +156,23 @@ impl Service {
                     current_job: Option<CurrentJob>,
                 }
                 let current = serde_json::from_slice::<Busy>(&body).ok().and_then(|busy| busy.current_job);
-                Outcome::Busy(current.map(|job| CurrentJob {
+                RequestOutcome::Busy(current.map(|job| CurrentJob {
                     skill: self.shown(&job.skill),
                     started_at: job.started_at.map(|time| self.shown(&time)),
                 }))
             }
             Ok((status, body)) => {
                 let (reason, hint) = self.reason(&body);
-                Outcome::Refused { status, reason, hint }
+                RequestOutcome::Refused { status, reason, hint }
             }
         }
     }
 
     /// All jobs of the service, newest first.
-    pub async fn jobs(&self) -> Result<Vec<Job>, Failure> {
+    pub async fn jobs(&self) -> Result<Vec<ServiceJob>, Failure> {
         #[derive(Deserialize)]
         struct List {
-            jobs: Vec<Job>,
+            jobs: Vec<ServiceJob>,
         }
         let failed = |why: String| {
             Failure::new(
@@ -193,14 +193,14 @@ impl Service {
                     None => failure,
                 })
             }
-            Err(Outcome::Silence { cause, .. }) => Err(failed(cause).hint(UNREACHABLE)),
+            Err(RequestOutcome::Silence { cause, .. }) => Err(failed(cause).hint(UNREACHABLE)),
             Err(_) => Err(failed("no answer".to_owned())),
         }
     }
 
     /// The job with printable names.
-    fn inert(&self, job: Job) -> Job {
-        Job { job_id: self.shown(&job.job_id), skill: self.shown(&job.skill), ..job }
+    fn inert(&self, job: ServiceJob) -> ServiceJob {
+        ServiceJob { job_id: self.shown(&job.job_id), skill: self.shown(&job.skill), ..job }
     }
 
     /// Host and port, for messages.
@@ -215,7 +215,7 @@ impl Service {
         route: &str,
         body: Option<Vec<u8>>,
         most: usize,
-    ) -> Result<(u16, Vec<u8>), Outcome> {
+    ) -> Result<(u16, Vec<u8>), RequestOutcome> {
         let mut url = self.base.clone();
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push(route);
@@ -236,7 +236,7 @@ impl Service {
                 (true, false) => "no connection in time".to_owned(),
                 _ => printable(&innermost(&error)),
             };
-            Outcome::Silence { cause, sent }
+            RequestOutcome::Silence { cause, sent }
         };
         let mut answer = request.send().await.map_err(nothing)?;
         let status = answer.status().as_u16();
@@ -244,7 +244,7 @@ impl Service {
         while let Some(chunk) = answer.chunk().await.map_err(nothing)? {
             if whole.len() + chunk.len() > most {
                 let cause = format!("the response is larger than {} KiB", most >> 10);
-                return Err(Outcome::Silence { cause, sent: true });
+                return Err(RequestOutcome::Silence { cause, sent: true });
             }
             whole.extend_from_slice(&chunk);
         }
@@ -290,7 +290,7 @@ mod tests {
     fn a_job_is_identified_by_skill_and_commit() {
         let commit = "0123456789abcdef0123456789abcdef01234567";
         let skill: SkillName = "rfp".parse().unwrap();
-        let job = |skill: &str, git_sha: Option<&str>, prompt_commit: Option<&str>| Job {
+        let job = |skill: &str, git_sha: Option<&str>, prompt_commit: Option<&str>| ServiceJob {
             job_id: "job-1".to_owned(),
             skill: skill.to_owned(),
             git_sha: git_sha.map(ToOwned::to_owned),

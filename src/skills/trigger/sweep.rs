@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::bumps::{Bump, BumpSearch, find_bumps};
-use super::outcome::{CurrentJob, Outcome};
+use super::outcome::{CurrentJob, RequestOutcome};
 use super::range::{Range, recent};
 use super::request::{Attempt, order};
-use super::service::{Job, Service};
+use super::service::{Service, ServiceJob};
 use crate::github::{ApiError, Client, OpenPull};
 use crate::leaderboard::Leaderboard;
 use crate::model::{Failure, Replicates, printable};
@@ -24,7 +24,7 @@ const BRANCHES: &str = "eval-results/";
 const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// The options of a sweep.
-pub struct Patrol<'a> {
+pub struct Sweep<'a> {
     /// GitHub.
     pub client: &'a Client,
     /// The skill library.
@@ -48,7 +48,7 @@ pub struct Patrol<'a> {
 }
 
 /// Finds missing evaluations and requests them, one after the other, each once.
-pub async fn sweep(patrol: &Patrol<'_>) -> Result<(Option<Range>, BumpSearch, Vec<Attempt>), Failure> {
+pub async fn sweep(patrol: &Sweep<'_>) -> Result<(Option<Range>, BumpSearch, Vec<Attempt>), Failure> {
     let begun = Timestamp::now();
     let branch = match patrol.branch {
         Some(branch) => branch.to_owned(),
@@ -67,12 +67,12 @@ pub async fn sweep(patrol: &Patrol<'_>) -> Result<(Option<Range>, BumpSearch, Ve
 /// Existing evaluations, by index of the bump.
 #[derive(Default)]
 struct SweepHistory {
-    outcomes: BTreeMap<usize, Outcome>,
+    outcomes: BTreeMap<usize, RequestOutcome>,
     warnings: Vec<String>,
 }
 
 impl SweepHistory {
-    async fn read(patrol: &Patrol<'_>, branch: &str, bumps: &[Bump]) -> Result<Self, Failure> {
+    async fn read(patrol: &Sweep<'_>, branch: &str, bumps: &[Bump]) -> Result<Self, Failure> {
         let mut known = Self::default();
         if bumps.is_empty() {
             return Ok(known);
@@ -81,7 +81,7 @@ impl SweepHistory {
             let board = Leaderboard::parse(&bytes, Path::new(Leaderboard::PATH))?;
             for (place, bump) in bumps.iter().enumerate().filter(|(_, bump)| has_entry(&board, bump)) {
                 tracing::debug!("{} is merged", bump.skill);
-                known.outcomes.insert(place, Outcome::Merged);
+                known.outcomes.insert(place, RequestOutcome::Merged);
             }
         }
         for (place, bump) in bumps.iter().enumerate() {
@@ -92,7 +92,7 @@ impl SweepHistory {
             if let Some(bytes) = patrol.client.file(patrol.repo, &path, branch).await?
                 && has_entry(&Leaderboard::parse(&bytes, Path::new(&path))?, bump)
             {
-                known.outcomes.insert(place, Outcome::Merged);
+                known.outcomes.insert(place, RequestOutcome::Merged);
             }
         }
         if known.outcomes.len() == bumps.len() {
@@ -107,7 +107,7 @@ impl SweepHistory {
     /// A pull request of ours: from a fork, anyone could claim that an evaluation exists.
     async fn look_into(
         &mut self,
-        patrol: &Patrol<'_>,
+        patrol: &Sweep<'_>,
         pull: &OpenPull,
         bumps: &[Bump],
     ) -> Result<(), ApiError> {
@@ -129,8 +129,10 @@ impl SweepHistory {
             match Leaderboard::parse(&bytes, Path::new(&path)) {
                 Ok(board) => {
                     for place in open.iter().filter(|place| has_entry(&board, &bumps[**place])) {
-                        self.outcomes
-                            .insert(*place, Outcome::Proposed { pull_request: printable(&pull.html_url) });
+                        self.outcomes.insert(
+                            *place,
+                            RequestOutcome::Proposed { pull_request: printable(&pull.html_url) },
+                        );
                     }
                 }
                 Err(error) => self.warnings.push(format!(
@@ -149,7 +151,7 @@ fn has_entry(board: &Leaderboard, bump: &Bump) -> bool {
     board.entries().iter().any(|entry| is_it(entry.skill.as_str(), entry.prompt_commit.as_str()))
 }
 
-impl Patrol<'_> {
+impl Sweep<'_> {
     async fn fire_missing(
         &self,
         bumps: &[Bump],
@@ -164,13 +166,13 @@ impl Patrol<'_> {
         for (place, bump) in bumps.iter().enumerate() {
             let outcome = match (known.outcomes.get(&place), &silent) {
                 (Some(outcome), _) => outcome.clone(),
-                (None, Some(cause)) => Outcome::Silence { cause: cause.clone(), sent: false },
+                (None, Some(cause)) => RequestOutcome::Silence { cause: cause.clone(), sent: false },
                 (None, None) => match self.turn(bump, &mut jobs, begun, deadline).await {
                     Ok(outcome) => outcome,
                     Err(failure) => {
                         let cause = failure.to_string();
                         silent = Some(cause.clone());
-                        Outcome::Silence { cause, sent: false }
+                        RequestOutcome::Silence { cause, sent: false }
                     }
                 },
             };
@@ -183,27 +185,30 @@ impl Patrol<'_> {
     async fn turn(
         &self,
         bump: &Bump,
-        jobs: &mut Vec<Job>,
+        jobs: &mut Vec<ServiceJob>,
         begun: Timestamp,
         deadline: Instant,
-    ) -> Result<Outcome, Failure> {
-        let is_done = |job: &Job| job.state == "completed" && job.finished_at.is_some_and(|end| end >= begun);
+    ) -> Result<RequestOutcome, Failure> {
+        let is_done =
+            |job: &ServiceJob| job.state == "completed" && job.finished_at.is_some_and(|end| end >= begun);
         let backoff = Backoff { first: self.pause, factor: 1.5, longest: LONGEST_PAUSE.max(self.pause) };
         let mut refusals = 0;
         loop {
-            let same = |job: &&Job| job.is_of(&bump.skill, bump.commit.as_str());
+            let same = |job: &&ServiceJob| job.is_of(&bump.skill, bump.commit.as_str());
             if let Some(job) = jobs.iter().filter(same).find(|job| job.is_open() || is_done(job)) {
-                return Ok(Outcome::Running { job_id: job.job_id.clone() });
+                return Ok(RequestOutcome::Running { job_id: job.job_id.clone() });
             }
             if self.dry_run {
-                return Ok(Outcome::Wanted);
+                return Ok(RequestOutcome::Wanted);
             }
             let open = jobs.iter().find(|job| job.is_open());
             let busy = match open {
-                Some(job) => Outcome::Busy(Some(CurrentJob { skill: job.skill.clone(), started_at: None })),
+                Some(job) => {
+                    RequestOutcome::Busy(Some(CurrentJob { skill: job.skill.clone(), started_at: None }))
+                }
                 None => self.service.evaluate(&order(bump, self.replicates)).await,
             };
-            if !matches!(busy, Outcome::Busy(_)) {
+            if !matches!(busy, RequestOutcome::Busy(_)) {
                 // The requested job is open now; the list is read again before the next one.
                 *jobs = self.service.jobs().await.unwrap_or_default();
                 return Ok(busy);

@@ -40,16 +40,16 @@ struct State {
     seen: Option<Timestamp>,
     /// Why the last fetch failed.
     problem: Option<String>,
-    read: Option<(Vec<Stamp>, Read)>,
+    read: Option<(Vec<Stamp>, BoardResult)>,
 }
 
 /// The entries, or why there are none.
-type Read = Result<Arc<site::Board>, String>;
+type BoardResult = Result<Arc<site::Board>, String>;
 
 /// The content of the page, and its source.
 #[derive(Debug)]
 pub(super) struct View {
-    pub(super) found: Found,
+    pub(super) found: BoardState,
     pub(super) origin: Option<Origin>,
     /// Why the last fetch failed.
     pub(super) problem: Option<String>,
@@ -65,7 +65,7 @@ pub(super) struct Origin {
 
 /// The entries, if there are any.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum BoardState {
     /// No file was configured.
     NotNamed,
     /// The file does not exist yet.
@@ -111,7 +111,7 @@ impl Board {
     /// The current content of the files. Concurrent requests wait for one reader.
     pub(super) async fn look(&self, evaluator: Option<&Evaluator>) -> View {
         let Some(mut path) = self.path.clone() else {
-            return View { found: Found::NotNamed, origin: None, problem: None };
+            return View { found: BoardState::NotNamed, origin: None, problem: None };
         };
         let mut state = self.state.lock().await;
         if let (Some(evaluator), Some(_)) = (evaluator, &self.library) {
@@ -130,10 +130,10 @@ impl Board {
         View { found, origin, problem }
     }
 
-    async fn read(&self, state: &mut State, path: PathBuf) -> Found {
+    async fn read(&self, state: &mut State, path: PathBuf) -> BoardState {
         let stamps = stamps(&path);
         if stamps.is_empty() {
-            return if self.library.is_some() { Found::Empty } else { Found::Missing(path) };
+            return if self.library.is_some() { BoardState::Empty } else { BoardState::Missing(path) };
         }
         let is_known = state.read.as_ref().is_some_and(|(of, _)| *of == stamps);
         if !is_known {
@@ -148,9 +148,9 @@ impl Board {
             state.read = Some((stamps, board));
         }
         match state.read.as_ref().map(|(_, board)| board) {
-            Some(Ok(board)) => Found::Entries(Arc::clone(board)),
-            Some(Err(reason)) => Found::Unreadable(reason.clone()),
-            None => Found::NotNamed,
+            Some(Ok(board)) => BoardState::Entries(Arc::clone(board)),
+            Some(Err(reason)) => BoardState::Unreadable(reason.clone()),
+            None => BoardState::NotNamed,
         }
     }
 }

@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 
-use super::board::{Found, View};
+use super::board::{BoardState, View};
 use crate::site::Root;
 use crate::studio::Desk;
 use crate::studio::page::{Frame, Screen, missing, redirect, respond};
@@ -41,7 +41,7 @@ pub(in crate::studio) async fn show(
 ) -> Response {
     let view = desk.studio.board.look(desk.app.evaluator.as_deref()).await;
     let page = match &view.found {
-        Found::Entries(board) => {
+        BoardState::Entries(board) => {
             if let Some(path) = board.skill_path(&skill) {
                 return redirect(&format!("/studio/leaderboard/{path}"));
             }
@@ -50,7 +50,7 @@ pub(in crate::studio) async fn show(
         _ => None,
     };
     let title = match &view.found {
-        Found::Unreadable(_) => "Leaderboard: unreadable",
+        BoardState::Unreadable(_) => "Leaderboard: unreadable",
         _ => "Leaderboard",
     };
     let frame = Frame::new(&session, Screen::Leaderboard, title);
@@ -65,7 +65,7 @@ pub(in crate::studio) async fn part(
     Path(path): Path<String>,
 ) -> Response {
     let view = desk.studio.board.look(desk.app.evaluator.as_deref()).await;
-    if let Found::Entries(board) = &view.found {
+    if let BoardState::Entries(board) = &view.found {
         if let Some(page) = board.page(&path, ROOT) {
             let frame = Frame::new(&session, Screen::Leaderboard, format!("Leaderboard: {}", page.title));
             return respond(StatusCode::OK, &Screenful { frame, view: &view, main: &page.main });

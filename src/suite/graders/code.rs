@@ -2,19 +2,19 @@
 
 use std::path::PathBuf;
 
-use super::entry::Entry;
-use super::kinds::Kind;
+use super::entry::GraderEntry;
+use super::kinds::GraderReader;
 use crate::config::{Fields, Span};
 use crate::model::{CodeGrader, Grader, GraderKind};
 use crate::suite::loader::{Loader, key_span};
 
 /// The one kind of this family.
-pub(super) const KINDS: &[Kind] = &[Kind { name: "code-grader", read }];
+pub(super) const KINDS: &[GraderReader] = &[GraderReader { name: "code-grader", read }];
 
 const OWN: [&str; 5] = ["command", "script", "cwd", "target", "config"];
 
 /// Reads it.
-fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+fn read(mut entry: GraderEntry, loader: &mut Loader) -> Option<Grader> {
     let argv = command(&mut entry.fields, &entry.word, loader);
     let cwd = cwd(&mut entry, loader);
     if entry.fields.get("target").is_some() {
@@ -78,7 +78,7 @@ pub(super) fn may_run(at: &Span, loader: &mut Loader) -> bool {
 }
 
 /// The working directory of the command: the suite's directory, or the one it names.
-fn cwd(entry: &mut Entry, loader: &mut Loader) -> Option<PathBuf> {
+fn cwd(entry: &mut GraderEntry, loader: &mut Loader) -> Option<PathBuf> {
     if entry.fields.get("cwd").is_none() {
         return Some(loader.lookup.dir.clone());
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::entry::{Entry, not_negative};
-use super::kinds::Kind;
+use super::entry::{GraderEntry, not_negative};
+use super::kinds::GraderReader;
 use super::{code, file_text, read_one};
 use crate::config::Node;
 use crate::model::{Aggregator, Grader, GraderKind};
@@ -11,14 +11,14 @@ use crate::suite::include;
 use crate::suite::loader::{Loader, key_span};
 
 /// The one kind of this family.
-pub(super) const KINDS: &[Kind] = &[Kind { name: "composite", read }];
+pub(super) const KINDS: &[GraderReader] = &[GraderReader { name: "composite", read }];
 
 const AGGREGATORS: &str = "one of `weighted_average`, `threshold`, `code-grader` and `llm-grader`";
 /// The deepest nesting, so that a hostile suite cannot overflow the stack.
 const DEEPEST: usize = 16;
 
 /// Reads it.
-fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+fn read(mut entry: GraderEntry, loader: &mut Loader) -> Option<Grader> {
     let before = loader.problems.error_count();
     let keys = ["assertions", "assert", "evaluators"];
     let list = keys.into_iter().find_map(|key| entry.fields.get(key));
@@ -65,7 +65,7 @@ fn member(node: &Node, loader: &mut Loader) -> Option<Grader> {
     read_one(node, true, loader)
 }
 
-fn aggregator(entry: &mut Entry, members: &[Grader], loader: &mut Loader) -> Option<Aggregator> {
+fn aggregator(entry: &mut GraderEntry, members: &[Grader], loader: &mut Loader) -> Option<Aggregator> {
     let Some(node) = entry.fields.get("aggregator").filter(|node| node.entries().is_some()) else {
         let hint = format!("for example `aggregator: {{type: weighted_average}}`; `type` is {AGGREGATORS}");
         entry.error("aggregator", "`aggregator` is missing", &hint, loader);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Map;
 
 use super::code::may_run;
-use super::entry::Entry;
+use super::entry::GraderEntry;
 use super::{kinds, listed};
 use crate::model::{CodeGrader, Grader, GraderKind};
 use crate::suite::find_custom_type;
@@ -28,7 +28,7 @@ pub(super) fn find(word: &str, loader: &Loader) -> Option<PathBuf> {
 }
 
 /// Reads an assertion of a type that this file defines.
-pub(super) fn read(entry: Entry, path: &Path, is_member: bool, loader: &mut Loader) -> Option<Grader> {
+pub(super) fn read(entry: GraderEntry, path: &Path, is_member: bool, loader: &mut Loader) -> Option<Grader> {
     let (word, at) = (entry.word.clone(), entry.type_span());
     if is_member {
         let message = format!("AgentV skips `{word}` in a `composite`, because `.agentv` defines it");

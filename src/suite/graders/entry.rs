@@ -12,7 +12,7 @@ use crate::suite::vars;
 const COMMON: [&str; 7] = ["name", "type", "weight", "required", "min_score", "negate", "preprocessors"];
 
 /// A grader whose common keys were read.
-pub(super) struct Entry<'n> {
+pub(super) struct GraderEntry<'n> {
     pub(super) fields: Fields<'n>,
     /// Its kind, with hyphens.
     pub(super) word: String,
@@ -23,7 +23,7 @@ pub(super) struct Entry<'n> {
     negate: bool,
 }
 
-impl<'n> Entry<'n> {
+impl<'n> GraderEntry<'n> {
     /// Reads the common keys.
     pub(super) fn read(node: &'n Node, is_member: bool, loader: &mut Loader) -> Option<Self> {
         if node.entries().is_none() {

@@ -1,18 +1,18 @@
 //! `field-accuracy`.
 
-use super::entry::{Entry, not_negative};
-use super::kinds::Kind;
+use super::entry::{GraderEntry, not_negative};
+use super::kinds::GraderReader;
 use crate::config::Node;
 use crate::model::{Field, FieldMatch, Grader, GraderKind};
 use crate::suite::loader::Loader;
 
 /// The one kind of this family.
-pub(super) const KINDS: &[Kind] = &[Kind { name: "field-accuracy", read }];
+pub(super) const KINDS: &[GraderReader] = &[GraderReader { name: "field-accuracy", read }];
 
 const KEYS: [&str; 7] = ["path", "match", "required", "weight", "tolerance", "relative", "formats"];
 
 /// Reads it.
-fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+fn read(mut entry: GraderEntry, loader: &mut Loader) -> Option<Grader> {
     let items = entry.fields.get("fields").and_then(Node::items).unwrap_or_default();
     if items.is_empty() {
         let hint = "each has a `path` and a `match`: `{path: invoice.total, match: exact}`";

@@ -1,20 +1,20 @@
 //! The table of grader kinds. Each family lists its own kinds next to their readers.
 
-use super::entry::Entry;
+use super::entry::GraderEntry;
 use super::{code, composite, fields, limits, llm, simple, trajectory};
 use crate::model::Grader;
 use crate::suite::loader::Loader;
 
 /// A grader kind, by the `type` of an assertion.
-pub(super) struct Kind {
+pub(super) struct GraderReader {
     /// Its name.
     pub(super) name: &'static str,
     /// Reads an assertion of this kind.
-    pub(super) read: fn(Entry<'_>, &mut Loader) -> Option<Grader>,
+    pub(super) read: fn(GraderEntry<'_>, &mut Loader) -> Option<Grader>,
 }
 
 /// All kinds by family, in the order of messages.
-const FAMILIES: [&[Kind]; 7] = [
+const FAMILIES: [&[GraderReader]; 7] = [
     simple::KINDS,
     fields::KINDS,
     limits::KINDS,
@@ -31,10 +31,10 @@ const OF_AGENTS: [&str; 2] = ["skill-trigger", "inline-assert"];
 const REPLACED: [&str; 2] = ["code-judge", "llm-judge"];
 
 /// The old name of `rubrics`, which messages do not list.
-const RUBRIC: Kind = Kind { name: "rubric", read: llm::read_rubrics };
+const RUBRIC: GraderReader = GraderReader { name: "rubric", read: llm::read_rubrics };
 
 /// The kind with this name.
-pub(super) fn find(name: &str) -> Option<&'static Kind> {
+pub(super) fn find(name: &str) -> Option<&'static GraderReader> {
     FAMILIES.into_iter().flatten().chain([&RUBRIC]).find(|kind| kind.name == name)
 }
 

@@ -1,17 +1,17 @@
 //! Graders that check the time, cost and tokens of an answer.
 
-use super::entry::{Entry, not_negative};
-use super::kinds::Kind;
+use super::entry::{GraderEntry, not_negative};
+use super::kinds::GraderReader;
 use super::listed;
 use crate::model::{Grader, GraderKind, MetricLimits, TokenLimits};
 use crate::suite::loader::Loader;
 
 /// The kinds of this family.
-pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "latency", read },
-    Kind { name: "cost", read },
-    Kind { name: "token-usage", read },
-    Kind { name: "execution-metrics", read },
+pub(super) const KINDS: &[GraderReader] = &[
+    GraderReader { name: "latency", read },
+    GraderReader { name: "cost", read },
+    GraderReader { name: "token-usage", read },
+    GraderReader { name: "execution-metrics", read },
 ];
 
 const TOKENS: [&str; 3] = ["max_total", "max_input", "max_output"];
@@ -28,7 +28,7 @@ const METRICS: [&str; 6] = [
 const EXPLORATION_TOLERANCE: f64 = 0.2;
 
 /// Reads one.
-fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+fn read(mut entry: GraderEntry, loader: &mut Loader) -> Option<Grader> {
     let name = entry.word.clone();
     match name.as_str() {
         "latency" => {
@@ -57,7 +57,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
     }
 }
 
-fn needed(entry: &mut Entry, key: &str, unit: &str, loader: &mut Loader) -> Option<f64> {
+fn needed(entry: &mut GraderEntry, key: &str, unit: &str, loader: &mut Loader) -> Option<f64> {
     let before = loader.problems.error_count();
     let limit = not_negative(&mut entry.fields, key, loader);
     if limit.is_none() && loader.problems.error_count() == before {
@@ -66,7 +66,11 @@ fn needed(entry: &mut Entry, key: &str, unit: &str, loader: &mut Loader) -> Opti
     limit
 }
 
-fn all<const N: usize>(entry: &mut Entry, keys: [&str; N], loader: &mut Loader) -> Option<[Option<f64>; N]> {
+fn all<const N: usize>(
+    entry: &mut GraderEntry,
+    keys: [&str; N],
+    loader: &mut Loader,
+) -> Option<[Option<f64>; N]> {
     let before = loader.problems.error_count();
     let limits = keys.map(|key| one(entry, key, loader));
     if loader.problems.error_count() > before {
@@ -80,7 +84,7 @@ fn all<const N: usize>(entry: &mut Entry, keys: [&str; N], loader: &mut Loader) 
 }
 
 /// A limit; AgentV reads a second spelling of each.
-fn one(entry: &mut Entry, key: &str, loader: &mut Loader) -> Option<f64> {
+fn one(entry: &mut GraderEntry, key: &str, loader: &mut Loader) -> Option<f64> {
     let mut camel = String::new();
     for (position, part) in key.split('_').enumerate() {
         let (first, rest) = part.split_at(1);

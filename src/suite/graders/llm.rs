@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::entry::Entry;
-use super::kinds::Kind;
+use super::entry::GraderEntry;
+use super::kinds::GraderReader;
 use super::{code, file_text, rubrics};
 use crate::config::{Node, NodeValue};
 use crate::model::{Grader, GraderKind, LlmGrader, PROMPT_PLACES, Prompt, prompt_places};
@@ -13,13 +13,13 @@ use crate::suite::loader::Loader;
 use crate::suite::vars;
 
 /// The kinds of this family.
-pub(super) const KINDS: &[Kind] =
-    &[Kind { name: "llm-grader", read }, Kind { name: "rubrics", read: read_rubrics }];
+pub(super) const KINDS: &[GraderReader] =
+    &[GraderReader { name: "llm-grader", read }, GraderReader { name: "rubrics", read: read_rubrics }];
 
 const FILE: &str = "file://";
 
 /// Reads an `llm-grader`.
-fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+fn read(mut entry: GraderEntry, loader: &mut Loader) -> Option<Grader> {
     let before = loader.problems.error_count();
     let config = config(&mut entry);
     let prompt = prompt(&mut entry, config, loader);
@@ -41,7 +41,7 @@ fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
 }
 
 /// Reads `rubrics`, and its old form `rubric`.
-pub(super) fn read_rubrics(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+pub(super) fn read_rubrics(mut entry: GraderEntry, loader: &mut Loader) -> Option<Grader> {
     let before = loader.problems.error_count();
     let (key, texts_too) = if entry.word == "rubric" { ("rubrics", false) } else { ("criteria", true) };
     let items = entry.fields.get(key).and_then(Node::items).unwrap_or_default();
@@ -60,7 +60,7 @@ pub(super) fn read_rubrics(mut entry: Entry, loader: &mut Loader) -> Option<Grad
     Some(entry.closed(&[key, "target"], name, kind, loader))
 }
 
-fn target(entry: &mut Entry, loader: &mut Loader) -> Option<String> {
+fn target(entry: &mut GraderEntry, loader: &mut Loader) -> Option<String> {
     let target = entry.fields.string("target", &mut loader.problems)?;
     if target.trim().is_empty() {
         entry.error("target", "`target` is empty", "it is the name of the target that grades", loader);
@@ -70,14 +70,14 @@ fn target(entry: &mut Entry, loader: &mut Loader) -> Option<String> {
 }
 
 /// The configuration for a prompt command: unknown keys, and `config`.
-fn config(entry: &mut Entry) -> Option<Value> {
+fn config(entry: &mut GraderEntry) -> Option<Value> {
     const OWN: [&str; 8] =
         ["prompt", "model", "rubrics", "target", "config", "max_steps", "maxSteps", "temperature"];
     let config = entry.command_config(&OWN);
     (!config.is_empty()).then_some(Value::Object(config))
 }
 
-fn prompt(entry: &mut Entry, config: Option<Value>, loader: &mut Loader) -> Option<Prompt> {
+fn prompt(entry: &mut GraderEntry, config: Option<Value>, loader: &mut Loader) -> Option<Prompt> {
     let node = entry.fields.get("prompt")?;
     match &node.value {
         NodeValue::String(text) if text.is_empty() => None,

@@ -16,7 +16,7 @@ mod trajectory;
 
 use std::sync::Arc;
 
-use self::entry::Entry;
+use self::entry::GraderEntry;
 use super::include;
 use super::loader::Loader;
 use crate::config::{Node, NodeValue};
@@ -60,7 +60,7 @@ pub(super) fn read_list(list: &Node, loader: &mut Loader) -> Vec<Arc<Grader>> {
 
 /// Reads one grader; members of a `composite` have other rules.
 fn read_one(node: &Node, is_member: bool, loader: &mut Loader) -> Option<Grader> {
-    let entry = Entry::read(node, is_member, loader)?;
+    let entry = GraderEntry::read(node, is_member, loader)?;
     if let Some(kind) = kinds::find(&entry.word) {
         return (kind.read)(entry, loader);
     }

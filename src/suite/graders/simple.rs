@@ -1,7 +1,7 @@
 //! Graders that check the text of an answer.
 
-use super::entry::Entry;
-use super::kinds::Kind;
+use super::entry::GraderEntry;
+use super::kinds::GraderReader;
 use crate::config::Node;
 use crate::model::{Grader, GraderKind, Quantifier};
 use crate::suite::loader::Loader;
@@ -9,25 +9,25 @@ use crate::suite::vars;
 use crate::util::js_regex::Pattern;
 
 /// The kinds of this family.
-pub(super) const KINDS: &[Kind] = &[
-    Kind { name: "contains", read },
-    Kind { name: "contains-any", read },
-    Kind { name: "contains-all", read },
-    Kind { name: "icontains", read },
-    Kind { name: "icontains-any", read },
-    Kind { name: "icontains-all", read },
-    Kind { name: "starts-with", read },
-    Kind { name: "ends-with", read },
-    Kind { name: "equals", read },
-    Kind { name: "regex", read },
-    Kind { name: "is-json", read: read_is_json },
+pub(super) const KINDS: &[GraderReader] = &[
+    GraderReader { name: "contains", read },
+    GraderReader { name: "contains-any", read },
+    GraderReader { name: "contains-all", read },
+    GraderReader { name: "icontains", read },
+    GraderReader { name: "icontains-any", read },
+    GraderReader { name: "icontains-all", read },
+    GraderReader { name: "starts-with", read },
+    GraderReader { name: "ends-with", read },
+    GraderReader { name: "equals", read },
+    GraderReader { name: "regex", read },
+    GraderReader { name: "is-json", read: read_is_json },
 ];
 
 /// How much of a pattern is used in a grader's name.
 const NAMED: usize = 30;
 
 /// Reads one that has a `value`.
-fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+fn read(mut entry: GraderEntry, loader: &mut Loader) -> Option<Grader> {
     let word = entry.word.clone();
     let contains = |which, values| GraderKind::Contains { which, ignore_case: word.starts_with('i'), values };
     if word.ends_with("-any") || word.ends_with("-all") {
@@ -58,7 +58,7 @@ fn cut(text: &str) -> String {
     String::from_utf16_lossy(&units)
 }
 
-fn read_regex(entry: &mut Entry, source: String, loader: &mut Loader) -> Option<GraderKind> {
+fn read_regex(entry: &mut GraderEntry, source: String, loader: &mut Loader) -> Option<GraderKind> {
     let flags = match entry.fields.get("flags") {
         None => "",
         Some(_) => entry.fields.string("flags", &mut loader.problems)?,
@@ -71,7 +71,7 @@ fn read_regex(entry: &mut Entry, source: String, loader: &mut Loader) -> Option<
     Some(GraderKind::Regex { source, flags: flags.to_owned() })
 }
 
-fn read_is_json(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+fn read_is_json(mut entry: GraderEntry, loader: &mut Loader) -> Option<Grader> {
     let schema = match entry.fields.get("schema") {
         None => None,
         Some(node) => {
@@ -91,7 +91,7 @@ fn read_is_json(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
     Some(entry.closed(&["schema"], "is-json".to_owned(), GraderKind::IsJson { schema }, loader))
 }
 
-fn text(entry: &mut Entry, loader: &mut Loader) -> Option<String> {
+fn text(entry: &mut GraderEntry, loader: &mut Loader) -> Option<String> {
     match entry.fields.get("value").map(|node| (node, node.as_str())) {
         Some((_, Some(text))) if !text.is_empty() => Some(text.to_owned()),
         found => {
@@ -106,7 +106,7 @@ fn text(entry: &mut Entry, loader: &mut Loader) -> Option<String> {
     }
 }
 
-fn texts(entry: &mut Entry, loader: &mut Loader) -> Option<Vec<String>> {
+fn texts(entry: &mut GraderEntry, loader: &mut Loader) -> Option<Vec<String>> {
     let items = entry.fields.get("value").and_then(Node::items).unwrap_or_default();
     let texts: Option<Vec<String>> = items.iter().map(|item| item.as_str().map(ToOwned::to_owned)).collect();
     match texts {

@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use super::entry::{Entry, not_negative};
-use super::kinds::Kind;
+use super::entry::{GraderEntry, not_negative};
+use super::kinds::GraderReader;
 use crate::config::{Fields, Node};
 use crate::model::{ArgsMatch, CallOrder, ExpectedCall, Grader, GraderKind, Trajectory};
 use crate::suite::loader::{Loader, key_span};
 use crate::suite::vars;
 
 /// The one kind of this family.
-pub(super) const KINDS: &[Kind] = &[Kind { name: "tool-trajectory", read }];
+pub(super) const KINDS: &[GraderReader] = &[GraderReader { name: "tool-trajectory", read }];
 
 const KEYS: [&str; 4] = ["mode", "minimums", "expected", "args_match"];
 const MODES: &str = "one of `any_order`, `in_order`, `exact`, `superset` and `subset`";
@@ -26,7 +26,7 @@ enum Match {
 }
 
 /// Reads it.
-fn read(mut entry: Entry, loader: &mut Loader) -> Option<Grader> {
+fn read(mut entry: GraderEntry, loader: &mut Loader) -> Option<Grader> {
     let before = loader.problems.error_count();
     let order = match entry.fields.string("mode", &mut loader.problems) {
         Some("any_order") => None,

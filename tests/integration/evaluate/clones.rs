@@ -6,7 +6,7 @@ use std::sync::Arc;
 use run_evals::testing::Env;
 use run_evals::testing::{Auth, Client, ClientOptions};
 use run_evals::testing::{
-    Checkout, CheckoutError, CheckoutProblem, Order, Source, Update, Workspace, check_out,
+    Checkout, CheckoutError, CheckoutProblem, CloneSource, EvaluationRequest, Update, Workspace, check_out,
 };
 use run_evals::testing::{Replicates, Secret};
 
@@ -19,7 +19,7 @@ fn serve(stage: &Stage, skill: &str, git_sha: Option<&str>) -> Result<Checkout, 
     runtime.block_on(async {
         let api_url = stage.github.urls().api_url.clone();
         let auth = Auth::Token(Secret::new(TOKEN));
-        let kept = |name: &str| Source { dir: stage.workspace.path(name), update: Update::Pull };
+        let kept = |name: &str| CloneSource { dir: stage.workspace.path(name), update: Update::Pull };
         let workspace = Workspace {
             library: kept("library"),
             datasets: Some(kept("datasets")),
@@ -33,7 +33,7 @@ fn serve(stage: &Stage, skill: &str, git_sha: Option<&str>) -> Result<Checkout, 
             max_concurrency: None,
             tell: Arc::new(|_| ()),
         };
-        let order = Order::new(
+        let order = EvaluationRequest::new(
             skill.parse().unwrap(),
             Replicates::default(),
             git_sha.map(|sha| sha.parse().unwrap()),

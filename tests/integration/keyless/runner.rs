@@ -23,8 +23,7 @@ pub(super) fn runner(vendors: &MockVendors, vendor: &str) -> (MockGithub, Worksp
     let lines: String = vendors.target(vendor).lines().map(|line| format!("    {line}\n")).collect();
     github.put_file(REPO, "targets.yaml", format!("targets:\n  - name: llm\n{lines}"));
     github.put_file(REPO, ".run-evals.yml", "keyless: required\n");
-    let workspace =
-        Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
+    let workspace = github.workspace(TOKEN);
     Stage::write_target(&workspace, REPO, "shards: 2");
     workspace.write_requests(6);
     (github, workspace)

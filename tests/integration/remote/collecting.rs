@@ -18,9 +18,7 @@ fn stage(llm: &[&str]) -> Stage {
 
 /// Another machine with the same targets and no record of any batch.
 fn other_machine(stage: &Stage) -> Workspace {
-    let other = Workspace::new()
-        .env("GITHUB_API_URL", &stage.github.urls().api_url)
-        .env("GH_ENTERPRISE_TOKEN", TOKEN);
+    let other = stage.github.workspace(TOKEN);
     other.write("targets.yaml", stage.workspace.read("targets.yaml"));
     other
 }

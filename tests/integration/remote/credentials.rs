@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use super::scene::ALL;
+use super::runner_repo::ALL;
 use crate::support::github::{MockGithub, NewApp, TOKEN};
 use crate::support::stage::{REPO, Stage};
 

@@ -5,28 +5,28 @@ use std::os::unix::fs::symlink;
 
 use insta::assert_snapshot;
 
-use super::scene::{ALL, Scene};
+use super::runner_repo::{ALL, RunnerRepo};
 use crate::support::github::{Fault, NewApp, NewRepo, TOKEN, What, Wrong, workflow};
 use crate::support::stage::Stage;
 
 const WORKFLOW: &str = ".github/workflows/run-evals.yml";
 
 /// A private repository with a token that has these permissions.
-fn permitted(name: &str, permissions: &[(&str, &str)]) -> Scene {
-    let scene = Scene::empty(name, &NewRepo { private: true, ..NewRepo::default() }, permissions);
+fn permitted(name: &str, permissions: &[(&str, &str)]) -> RunnerRepo {
+    let scene = RunnerRepo::empty(name, &NewRepo { private: true, ..NewRepo::default() }, permissions);
     scene.put(WORKFLOW, workflow());
     scene
 }
 
 /// The message of a dispatch with this workflow file.
 fn with_workflow(name: &str, text: &str) -> String {
-    let scene = Scene::new(name);
+    let scene = RunnerRepo::new(name);
     scene.put(WORKFLOW, text);
     scene.refused(&[])
 }
 
 /// A directory for `PATH` with git and nothing else.
-fn only_git(scene: &Scene) -> String {
+fn only_git(scene: &RunnerRepo) -> String {
     let folder = scene.workspace.path("bin");
     std::fs::create_dir(&folder).unwrap();
     let path = std::env::var_os("PATH").unwrap();
@@ -37,7 +37,7 @@ fn only_git(scene: &Scene) -> String {
 
 #[test]
 fn no_token() {
-    let scene = Scene::new("no-token").env("GH_ENTERPRISE_TOKEN", "");
+    let scene = RunnerRepo::new("no-token").env("GH_ENTERPRISE_TOKEN", "");
     let path = only_git(&scene);
     let scene = scene.env("PATH", &path);
     assert_snapshot!(scene.refused(&[]), @r"
@@ -57,7 +57,7 @@ fn no_token() {
 
 #[test]
 fn an_invalid_token() {
-    let scene = Scene::new("wrong-token").env("GH_ENTERPRISE_TOKEN", "github_pat_wrong");
+    let scene = RunnerRepo::new("wrong-token").env("GH_ENTERPRISE_TOKEN", "github_pat_wrong");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 1
     error: cannot read the repository `acme/wrong-token`: GitHub returned 401: Bad credentials
@@ -68,7 +68,7 @@ fn an_invalid_token() {
 
 #[test]
 fn a_missing_token_file() {
-    assert_snapshot!(Scene::new("token-file").refused(&["--token-file", "gone"]), @r"
+    assert_snapshot!(RunnerRepo::new("token-file").refused(&["--token-file", "gone"]), @r"
     exit 3
     error: cannot read the token file `gone`: No such file or directory (os error 2)
 
@@ -78,7 +78,7 @@ fn a_missing_token_file() {
 
 #[test]
 fn an_inaccessible_repository() {
-    let scene = Scene::new("seen");
+    let scene = RunnerRepo::new("seen");
     scene.target("repo: acme/unseen");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
@@ -90,7 +90,7 @@ fn an_inaccessible_repository() {
 
 #[test]
 fn an_inaccessible_repository_of_one_of_several_targets() {
-    let scene = Scene::new("several");
+    let scene = RunnerRepo::new("several");
     let text = scene.workspace.read("targets.yaml").replace(&scene.repo, "acme/unseen");
     scene.workspace.write("targets.yaml", format!("{text}  - name: here\n    provider: mock\n"));
     let told = scene.refused(&["--target", "here"]);
@@ -99,7 +99,7 @@ fn an_inaccessible_repository_of_one_of_several_targets() {
 
 #[test]
 fn a_missing_workflow() {
-    let scene = Scene::new("no-workflow");
+    let scene = RunnerRepo::new("no-workflow");
     scene.target("workflow: evals.yml");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
@@ -111,7 +111,7 @@ fn a_missing_workflow() {
 
 #[test]
 fn a_workflow_missing_on_the_ref() {
-    let scene = Scene::empty("not-on-ref", &NewRepo { private: true, ..NewRepo::default() }, &ALL);
+    let scene = RunnerRepo::empty("not-on-ref", &NewRepo { private: true, ..NewRepo::default() }, &ALL);
     scene.github.put_file_on(&scene.repo, "old", "README.md", "nothing yet");
     scene.put(WORKFLOW, workflow());
     scene.target("ref: old");
@@ -125,7 +125,7 @@ fn a_workflow_missing_on_the_ref() {
 
 #[test]
 fn a_missing_ref() {
-    let scene = Scene::new("no-ref");
+    let scene = RunnerRepo::new("no-ref");
     scene.target("ref: nowhere");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
@@ -138,7 +138,7 @@ fn a_missing_ref() {
 #[test]
 fn a_ref_that_is_a_commit() {
     // The file can be read at a commit, but no workflow can be started there: by then, the batch is on its branch.
-    let scene = Scene::new("commit");
+    let scene = RunnerRepo::new("commit");
     let commit = scene.github.git(&scene.repo, &["rev-parse", "main"]);
     scene.target(&format!("ref: {commit}"));
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
@@ -154,7 +154,7 @@ fn a_ref_that_is_a_commit() {
 
 #[test]
 fn a_disabled_workflow() {
-    let scene = Scene::new("disabled");
+    let scene = RunnerRepo::new("disabled");
     scene.github.set_workflow_state(&scene.repo, "run-evals.yml", "disabled_manually");
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
@@ -220,7 +220,7 @@ fn a_workflow_that_is_not_yaml() {
 #[test]
 fn an_archived_repository() {
     let archived = NewRepo { private: true, archived: true, ..NewRepo::default() };
-    let scene = Scene::empty("archived", &archived, &ALL);
+    let scene = RunnerRepo::empty("archived", &archived, &ALL);
     scene.put(WORKFLOW, workflow());
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
@@ -232,7 +232,7 @@ fn an_archived_repository() {
 
 #[test]
 fn a_public_repository() {
-    let scene = Scene::empty("public", &NewRepo::default(), &ALL);
+    let scene = RunnerRepo::empty("public", &NewRepo::default(), &ALL);
     scene.put(WORKFLOW, workflow());
     assert_snapshot!(scene.refused(&[]), @r"
     exit 3
@@ -305,7 +305,7 @@ fn a_token_without_permission_to_read() {
 
 #[test]
 fn a_batch_that_does_not_fit_inline() {
-    let scene = Scene::new("large");
+    let scene = RunnerRepo::new("large");
     let text: String = std::iter::repeat_with(fastrand::alphanumeric).take(90_000).collect();
     let line = serde_json::json!({"id": "a", "messages": [{"role": "user", "content": text}]});
     scene.workspace.write("requests.jsonl", format!("{line}\n"));
@@ -321,7 +321,7 @@ fn a_batch_that_does_not_fit_inline() {
 
 #[test]
 fn an_artifact_from_a_laptop() {
-    assert_snapshot!(Scene::new("laptop").refused(&["--handover", "artifact"]), @r"
+    assert_snapshot!(RunnerRepo::new("laptop").refused(&["--handover", "artifact"]), @r"
     exit 2
     error: artifacts can be uploaded only by a step of a workflow on github.com that uses the action
 
@@ -331,7 +331,7 @@ fn an_artifact_from_a_laptop() {
 
 #[test]
 fn an_unknown_batch() {
-    let scene = Scene::new("unknown");
+    let scene = RunnerRepo::new("unknown");
     assert_snapshot!(scene.fails(&["dispatch", "--resume", "b7"]), @r"
     exit 3
     error: no exchange at `.run-evals/exchange.git`
@@ -372,7 +372,7 @@ fn an_unknown_batch() {
 
 #[test]
 fn an_id_of_another_batch() {
-    let scene = Scene::new("taken");
+    let scene = RunnerRepo::new("taken");
     scene.put("targets.yaml", "targets:\n  - name: llm\n    provider: mock\n");
     scene.workspace.run(&Stage::args_to("first", &["--handover", "branch"])).expect(0);
     scene.workspace.write_requests(3);
@@ -415,7 +415,7 @@ fn an_id_of_another_batch_without_results() {
 
 #[test]
 fn a_conflicting_branch() {
-    let scene = Scene::new("in-the-way");
+    let scene = RunnerRepo::new("in-the-way");
     scene.github.git(&scene.repo, &["branch", "eval-batch", "main"]);
     assert_snapshot!(scene.refused(&["--handover", "branch"]), @r"
     exit 3
@@ -442,7 +442,7 @@ fn a_conflicting_branch() {
 
 #[test]
 fn an_invalid_api_url() {
-    let scene = Scene::new("address");
+    let scene = RunnerRepo::new("address");
     let at = |url: &str| scene.refused(&["--github-api-url", url]);
     assert_snapshot!(at("github"), @r"
     exit 3
@@ -480,7 +480,7 @@ fn an_invalid_api_url() {
 
 #[test]
 fn an_unusable_app() {
-    let scene = Scene::new("app");
+    let scene = RunnerRepo::new("app");
     let all = || ALL.map(|(name, level)| (name.to_owned(), level.to_owned())).into();
     let installed = BTreeMap::from([(scene.repo.clone(), all())]);
     scene.github.app(&NewApp { id: 71, grants: installed, ..NewApp::default() });

@@ -9,7 +9,7 @@ mod private_ca;
 mod recovery;
 mod refusing;
 mod round_trip;
-pub(crate) mod scene;
+pub(crate) mod runner_repo;
 mod second_command;
 mod starting;
 mod sweep;

@@ -3,19 +3,19 @@
 
 use insta::assert_snapshot;
 
-use super::scene::{ALL, Scene};
+use super::runner_repo::{ALL, RunnerRepo};
 use crate::support::github::{NewRepo, workflow};
 
 /// The message under this policy.
 fn policy(name: &str, text: &str) -> String {
-    let scene = Scene::new(name);
+    let scene = RunnerRepo::new(name);
     scene.put(".run-evals.yml", text);
     scene.run_fails(&[])
 }
 
 #[test]
 fn a_runner_repository_without_targets() {
-    let scene = Scene::empty("no-targets", &NewRepo { private: true, ..NewRepo::default() }, &ALL);
+    let scene = RunnerRepo::empty("no-targets", &NewRepo { private: true, ..NewRepo::default() }, &ALL);
     scene.put(".github/workflows/run-evals.yml", workflow());
     assert_snapshot!(scene.run_fails(&[]), @r"
     exit 5
@@ -31,7 +31,7 @@ fn a_runner_repository_without_targets() {
 
 #[test]
 fn a_target_missing_in_the_runner() {
-    let scene = Scene::new("no-target");
+    let scene = RunnerRepo::new("no-target");
     scene.target("target: gpt");
     assert_snapshot!(scene.run_fails(&[]), @r"
     exit 5
@@ -48,7 +48,7 @@ fn a_target_missing_in_the_runner() {
 
 #[test]
 fn a_key_missing_in_the_runner() {
-    let scene = Scene::new("no-key");
+    let scene = RunnerRepo::new("no-key");
     scene.put(
         "targets.yaml",
         "targets:\n  - name: llm\n    provider: openai\n    model: gpt-6-luna\n    api_key: ${{ OTHER_API_KEY }}\n",
@@ -73,7 +73,7 @@ fn a_key_missing_in_the_runner() {
 /// The caller that was documented once: it passes no secret, so the environment's keys are empty strings.
 #[test]
 fn a_caller_of_the_reusable_workflow_that_passes_no_secret() {
-    let scene = Scene::new("no-secrets");
+    let scene = RunnerRepo::new("no-secrets");
     let (caller, _) =
         include_str!("../../../workflows/run-evals-caller.yml").split_once("    secrets:").unwrap();
     scene.put(".github/workflows/run-evals.yml", caller);

@@ -11,12 +11,12 @@ use crate::support::{Output, Workspace};
 const TARGETS: [(&str, &str, &str); 2] = [("right", "acme/one", "four"), ("wrong", "acme/two", "five")];
 const TESTS: usize = 12;
 
-struct Scene {
+struct TwoRunners {
     _github: MockGithub,
     workspace: Workspace,
 }
 
-impl Scene {
+impl TwoRunners {
     fn new() -> Self {
         let github = MockGithub::start();
         let mut targets = "targets:\n".to_owned();
@@ -45,8 +45,7 @@ impl Scene {
                 .collect(),
             ..NewToken::default()
         });
-        let workspace =
-            Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
+        let workspace = github.workspace(TOKEN);
         workspace.write("targets.yaml", targets);
         let tests: String = (0..TESTS)
             .map(|i| {
@@ -75,7 +74,7 @@ fn names<'r>(rows: &'r [Value], key: &str) -> Vec<&'r str> {
 
 #[test]
 fn every_output_has_the_names_that_the_user_chose() {
-    let scene = Scene::new();
+    let scene = TwoRunners::new();
     let reports =
         ["--agentv-run", "run", "--html", "page.html", "--junit", "junit.xml", "--json", "report.json"];
     let options =
@@ -112,7 +111,7 @@ fn every_output_has_the_names_that_the_user_chose() {
 
 #[test]
 fn a_target_is_compared_with_itself() {
-    let scene = Scene::new();
+    let scene = TwoRunners::new();
     scene.eval(&["right", "wrong"], "before", &["--fail-on", "never"]).expect(0);
     let now = scene.eval(&["wrong"], "now", &["--baseline", "before", "--json", "report.json"]).expect(0);
     let report: Value = serde_json::from_str(&scene.workspace.read("report.json")).unwrap();

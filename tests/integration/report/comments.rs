@@ -9,12 +9,12 @@ use crate::support::{Output, Workspace};
 const REPO: &str = "acme/app";
 const CREATE: &str = "POST /repos/{owner}/{repo}/issues/{issue_number}/comments";
 
-struct Scene {
+struct PullRequest {
     github: MockGithub,
     workspace: Workspace,
 }
 
-impl Scene {
+impl PullRequest {
     fn new() -> Self {
         let github = MockGithub::start();
         github.repo(&NewRepo { full_name: REPO.to_owned(), private: true, ..NewRepo::default() });
@@ -47,7 +47,7 @@ impl Scene {
 
 #[test]
 fn a_suite_has_one_comment_that_is_updated() {
-    let scene = Scene::new();
+    let scene = PullRequest::new();
     assert!(scene.comment("now").starts_with("comment made: http"));
     assert!(scene.comment("now").starts_with("comment left as it is: "));
     let scores = scene.workspace.read("now/scores.jsonl").replace("\"score\":0.2", "\"score\":0.9");
@@ -64,7 +64,7 @@ fn a_suite_has_one_comment_that_is_updated() {
 
 #[test]
 fn a_long_comment_is_truncated_to_githubs_limit() {
-    let scene = Scene::new();
+    let scene = PullRequest::new();
     many(3000, 3000).write(&scene.workspace, "now");
     scene.comment("now");
     let body = &scene.github.comments()[0].body;
@@ -74,7 +74,7 @@ fn a_long_comment_is_truncated_to_githubs_limit() {
 
 #[test]
 fn a_comment_of_another_author_is_left_alone() {
-    let scene = Scene::new();
+    let scene = PullRequest::new();
     scene.github.token("github_pat_mallory", "mallory", REPO, &[("pull_requests", "write")]);
     scene.comment_as("github_pat_mallory", "now").expect(0);
     assert!(scene.comment("now").starts_with("comment made: "));
@@ -101,7 +101,7 @@ fn a_comment_of_another_author_is_left_alone() {
 
 #[test]
 fn a_lost_response_does_not_create_a_second_comment() {
-    let scene = Scene::new();
+    let scene = PullRequest::new();
     scene.github.fault(What::Answer { route: CREATE.to_owned(), after: true, answer: Wrong::Dropped });
     assert!(scene.comment("now").contains("comment made: "));
     let bad_gateway = Wrong::Status { status: 502, body: String::new(), headers: BTreeMap::new() };
@@ -112,7 +112,7 @@ fn a_lost_response_does_not_create_a_second_comment() {
 
 #[test]
 fn a_missing_permission_to_comment_is_explained_after_the_verdict() {
-    let scene = Scene::new();
+    let scene = PullRequest::new();
     scene.github.token("github_pat_reader", "reader", REPO, &[("pull_requests", "read")]);
     let told = scene.comment_as("github_pat_reader", "now").expect(1);
     assert!(

@@ -316,10 +316,7 @@ impl Stage {
 
 /// A client without a model API key.
 pub(crate) fn client(github: &MockGithub) -> Workspace {
-    let client = Workspace::new()
-        .env("GITHUB_API_URL", &github.urls().api_url)
-        .env("GH_ENTERPRISE_TOKEN", TOKEN)
-        .env("EP_REMOTE_API_KEY", GATEWAY_TOKEN);
+    let client = github.workspace(TOKEN).env("EP_REMOTE_API_KEY", GATEWAY_TOKEN);
     client.write(
         "targets.yaml",
         format!("targets:\n  - name: cloud\n    provider: github-actions\n    repo: {REPO}\n    workflow: rollout.yml\n    poll_interval: 1s\n    timeout: 60s\n"),

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{PATIENCE, example, temporary};
+use super::{CLOCK_FACTOR, PATIENCE, Workspace, example, temporary};
 
 #[path = "../../mock_github/wire.rs"]
 mod wire;
@@ -42,6 +42,7 @@ impl MockGithub {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
         let mut command = Command::new(example("mock_github"));
         command.arg("--exit-with-stdin").arg("--dir").arg(dir.path()).arg("--action").arg(root).args(options);
+        command.env("RUN_EVALS_CLOCK_FACTOR", CLOCK_FACTOR);
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mock_github starts");
         let mut line = String::new();
@@ -53,6 +54,11 @@ impl MockGithub {
     /// The addresses of the server.
     pub(crate) fn urls(&self) -> &Ready {
         &self.ready
+    }
+
+    /// A directory whose commands use this server and a token.
+    pub(crate) fn workspace(&self, token: &str) -> Workspace {
+        Workspace::new().env("GITHUB_API_URL", &self.ready.api_url).env("GH_ENTERPRISE_TOKEN", token)
     }
 
     /// Creates a repository.

@@ -41,8 +41,7 @@ impl Stage {
         let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         github.runner_repo_on(REPO, &[("OPENAI_API_KEY", KEY)], machine_env.iter().map(pair).collect());
         github.put_file(REPO, "targets.yaml", runner_targets(&llm.base_url(), ""));
-        let workspace =
-            Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", TOKEN);
+        let workspace = github.workspace(TOKEN);
         let stage = Self { github, llm, workspace };
         stage.target("");
         stage

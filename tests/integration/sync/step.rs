@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use run_evals::testing::Env;
-use run_evals::testing::{Options, Registry, Step, sync_one};
+use run_evals::testing::{Options, Registry, SyncStep, sync_one};
 
 use super::Bench;
 
@@ -23,13 +23,13 @@ fn the_steps_come_in_order_with_their_progress() {
         sync_one(registry.get("one").unwrap(), &options, |step| steps.lock().unwrap().push(step)).unwrap();
     assert!(synced.received_bytes > 1000, "{synced:?}");
     let steps = steps.into_inner().unwrap();
-    assert_eq!(steps.first(), Some(&Step::Asking));
-    assert_eq!(steps.last(), Some(&Step::Done));
-    assert!(steps.iter().any(|step| matches!(step, Step::Fetching { percent: 100, .. })), "{steps:?}");
-    let checking_out = steps.iter().position(|step| matches!(step, Step::CheckingOut { .. })).unwrap();
-    assert!(steps[checking_out..].iter().all(|step| !matches!(step, Step::Fetching { .. })), "{steps:?}");
+    assert_eq!(steps.first(), Some(&SyncStep::Asking));
+    assert_eq!(steps.last(), Some(&SyncStep::Done));
+    assert!(steps.iter().any(|step| matches!(step, SyncStep::Fetching { percent: 100, .. })), "{steps:?}");
+    let checking_out = steps.iter().position(|step| matches!(step, SyncStep::CheckingOut { .. })).unwrap();
+    assert!(steps[checking_out..].iter().all(|step| !matches!(step, SyncStep::Fetching { .. })), "{steps:?}");
     assert_eq!(
-        serde_json::to_value(Step::Fetching { percent: 7, bytes: 9 }).unwrap(),
+        serde_json::to_value(SyncStep::Fetching { percent: 7, bytes: 9 }).unwrap(),
         serde_json::json!({"step": "fetching", "percent": 7, "bytes": 9})
     );
 }

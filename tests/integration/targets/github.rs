@@ -2,11 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::remote::scene::Scene;
+use crate::remote::runner_repo::RunnerRepo;
 
 const WORKFLOW: &str = ".github/workflows/run-evals.yml";
 
-impl Scene {
+impl RunnerRepo {
     /// The exit code and the report; nothing is left behind, locally or on GitHub.
     fn checked(&self, more: &[&str]) -> String {
         let branches = || self.github.git(&self.repo, &["for-each-ref", "--format=%(refname) %(objectname)"]);
@@ -23,7 +23,7 @@ impl Scene {
 
 #[test]
 fn a_correct_runner_repository() {
-    assert_snapshot!(Scene::new("check-fine").checked(&[]), @r"
+    assert_snapshot!(RunnerRepo::new("check-fine").checked(&[]), @r"
     exit 0
     cloud (github-actions)
       ok         repository `acme/check-fine`, private
@@ -54,7 +54,7 @@ fn a_correct_runner_repository() {
 
 #[test]
 fn offline_makes_no_requests() {
-    let scene = Scene::new("check-offline").env("GITHUB_API_URL", "http://127.0.0.1:9");
+    let scene = RunnerRepo::new("check-offline").env("GITHUB_API_URL", "http://127.0.0.1:9");
     assert_snapshot!(scene.checked(&["--offline"]), @r"
     exit 0
     cloud (github-actions)
@@ -68,7 +68,7 @@ fn offline_makes_no_requests() {
 
 #[test]
 fn targets_of_one_repository_are_checked_once() {
-    let scene = Scene::new("check-once");
+    let scene = RunnerRepo::new("check-once");
     let targets = scene.workspace.read("targets.yaml");
     scene.workspace.write("targets.yaml", format!("{targets}  - {{ name: default, use_target: cloud }}\n"));
     let told = scene.checked(&[]);
@@ -80,7 +80,7 @@ fn targets_of_one_repository_are_checked_once() {
 
 #[test]
 fn an_invalid_token() {
-    let scene = Scene::new("check-wrong-token").env("GH_ENTERPRISE_TOKEN", "github_pat_wrong");
+    let scene = RunnerRepo::new("check-wrong-token").env("GH_ENTERPRISE_TOKEN", "github_pat_wrong");
     assert_snapshot!(scene.checked(&[]), @r"
     exit 3
     cloud (github-actions)
@@ -95,7 +95,7 @@ fn an_invalid_token() {
 
 #[test]
 fn a_missing_token_file() {
-    let scene = Scene::new("check-token-file");
+    let scene = RunnerRepo::new("check-token-file");
     let targets = scene.workspace.read("targets.yaml");
     scene.workspace.write("targets.yaml", format!("{targets}  - {{ name: echo, provider: mock }}\n"));
     assert_snapshot!(scene.checked(&["--token-file", "gone"]), @r"
@@ -115,7 +115,7 @@ fn a_missing_token_file() {
 
 #[test]
 fn a_check_and_a_dispatch_say_the_same() {
-    let scene = Scene::new("check-same");
+    let scene = RunnerRepo::new("check-same");
     scene.put(WORKFLOW, "on: push\njobs:\n  run:\n    runs-on: ubuntu-latest\n    steps: []\n");
     let dispatch = scene.refused(&[]);
     let error = dispatch.lines().find_map(|line| line.strip_prefix("error: ")).unwrap();
@@ -125,7 +125,7 @@ fn a_check_and_a_dispatch_say_the_same() {
 
 #[test]
 fn network_trouble_is_not_a_verdict() {
-    let scene = Scene::new("check-trouble").env("GITHUB_API_URL", "http://127.0.0.1:9");
+    let scene = RunnerRepo::new("check-trouble").env("GITHUB_API_URL", "http://127.0.0.1:9");
     let output = scene.workspace.run(&["doctor", "-q"]).expect(1);
     assert_snapshot!(output.stdout, @r"
     cloud (github-actions)

@@ -1,6 +1,6 @@
 //! Which components a push bumped: thirty commits with every way to raise, lower, undo and hide a version.
 
-use super::Stage;
+use super::Trigger;
 use super::history::{History, Names, names, path, prompt};
 
 /// The versions before the push.
@@ -113,7 +113,7 @@ pub(super) fn expected(names: &Names) -> Vec<(String, String)> {
 
 #[test]
 fn exactly_the_versions_bumped_in_thirty_commits_are_requested() {
-    let stage = Stage::new(&thirty(before()));
+    let stage = Trigger::new(&thirty(before()));
     let names = names(&stage.github);
     let count =
         stage.github.git(super::REPO, &["rev-list", "--count", &format!("{}..main", names.of("before"))]);
@@ -142,7 +142,7 @@ fn exactly_the_versions_bumped_in_thirty_commits_are_requested() {
 #[test]
 fn a_push_of_one_commit_needs_few_requests() {
     let history = before().commit("alpha 1.1.0", &[(&path("alpha"), prompt("1.1.0"))]);
-    let stage = Stage::new(&history);
+    let stage = Trigger::new(&history);
     let names = names(&stage.github);
     stage.push(names.of("before"), names.of("alpha 1.1.0")).expect(0);
     assert_eq!(stage.fired(), [("alpha".to_owned(), names.of("alpha 1.1.0").to_owned())]);

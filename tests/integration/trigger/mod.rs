@@ -23,22 +23,19 @@ const TOKEN: &str = "github_pat_library_reader";
 const SERVE_TOKEN: &str = "serve-token-0123456789abcdef0123456789abcdef";
 
 /// A library, a service, and a client of both.
-struct Stage {
+struct Trigger {
     github: MockGithub,
     service: Recorder,
     workspace: Workspace,
 }
 
-impl Stage {
+impl Trigger {
     fn new(history: &History) -> Self {
         let github = MockGithub::start();
         history.store(&github);
         let permissions = [("contents", "read"), ("pull_requests", "read")];
         github.token(TOKEN, "reader", REPO, &permissions);
-        let workspace = Workspace::new()
-            .env("GH_ENTERPRISE_TOKEN", TOKEN)
-            .env("GITHUB_API_URL", &github.urls().api_url)
-            .env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN);
+        let workspace = github.workspace(TOKEN).env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN);
         Self { github, service: Recorder::start(), workspace }
     }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::history::{History, REPO, names, path, prompt};
-use super::{Stage, bumps, event};
+use super::{Trigger, bumps, event};
 
 const ZEROS: &str = "0000000000000000000000000000000000000000";
 
@@ -19,7 +19,7 @@ fn two_bumps() -> History {
 
 #[test]
 fn a_new_branch_is_compared_with_the_parent_of_its_last_commit() {
-    let stage = Stage::new(&two_bumps());
+    let stage = Trigger::new(&two_bumps());
     let names = names(&stage.github);
     stage.push(ZEROS, names.of("beta 2.0.0")).expect(0);
     assert_eq!(stage.fired(), fired("beta", names.of("beta 2.0.0")));
@@ -28,7 +28,7 @@ fn a_new_branch_is_compared_with_the_parent_of_its_last_commit() {
 #[test]
 fn in_the_root_commit_everything_is_new() {
     let history = History::new(1).commit("first", &[(&path("alpha"), prompt("1.0.0"))]);
-    let stage = Stage::new(&history);
+    let stage = Trigger::new(&history);
     let names = names(&stage.github);
     stage.push(ZEROS, names.of("first")).expect(0);
     assert_eq!(stage.fired(), fired("alpha", names.of("first")));
@@ -36,7 +36,7 @@ fn in_the_root_commit_everything_is_new() {
 
 #[test]
 fn the_event_of_a_push_is_read() {
-    let stage = Stage::new(&two_bumps());
+    let stage = Trigger::new(&two_bumps());
     let names = names(&stage.github);
     let path = stage.workspace.path("event.json");
     let run = |name: &str| {
@@ -80,7 +80,7 @@ fn the_event_of_a_push_is_read() {
 
 #[test]
 fn a_rewritten_history_is_compared_with_the_merge_base() {
-    let stage = Stage::new(&two_bumps());
+    let stage = Trigger::new(&two_bumps());
     let old = names(&stage.github).of("beta 2.0.0").to_owned();
     let before = names(&stage.github).of("before").to_owned();
     let from = format!("from {before}\n");
@@ -96,7 +96,7 @@ fn a_rewritten_history_is_compared_with_the_merge_base() {
 
 #[test]
 fn without_the_commit_before_only_the_last_commit_is_checked() {
-    let stage = Stage::new(&two_bumps());
+    let stage = Trigger::new(&two_bumps());
     let names = names(&stage.github);
     let output = stage.push("1234567890123456789012345678901234567890", names.of("beta 2.0.0")).expect(0);
     assert_eq!(stage.fired(), fired("beta", names.of("beta 2.0.0")));
@@ -113,7 +113,7 @@ fn more_files_than_github_compares_are_found_in_the_trees() {
         many.iter().map(|(path, text)| (path.as_str(), text.clone())).collect();
     let history =
         two_bumps().commit("many files", &many).commit("zeta 2.0.0", &[(&path("zeta"), prompt("2.0.0"))]);
-    let stage = Stage::new(&history);
+    let stage = Trigger::new(&history);
     let names = names(&stage.github);
     for _ in 0..3 {
         stage.service.answer(202, r#"{"job_id":"job-1"}"#);
@@ -136,7 +136,7 @@ fn the_commit_is_found_in_a_truncated_range() {
     for i in 60..120 {
         history = history.commit(&format!("readme {i}"), &[("README.md", Some(format!("{i}")))]);
     }
-    let stage = Stage::new(&history);
+    let stage = Trigger::new(&history);
     let names = names(&stage.github);
     stage.push(names.of("before"), names.of("readme 119")).expect(0);
     assert_eq!(stage.fired(), fired("alpha", names.of("alpha 1.1.0")));
@@ -146,7 +146,7 @@ fn the_commit_is_found_in_a_truncated_range() {
 
 #[test]
 fn errors_of_github_are_reported() {
-    let stage = Stage::new(&two_bumps());
+    let stage = Trigger::new(&two_bumps());
     let names = names(&stage.github);
     let unknown = "1234567890123456789012345678901234567890";
     let output = stage.push(names.of("before"), unknown);

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::SERVE_TOKEN;
 use crate::evaluate::stage::{LIBRARY, SKILL, Stage};
-use crate::support::{Output, Server, Workspace};
+use crate::support::{Output, Server};
 
 /// The service with a certificate of its own.
 fn serve(stage: &Stage) -> Server {
@@ -16,10 +16,8 @@ fn serve(stage: &Stage) -> Server {
 
 /// Runs a command as a user who knows the service and reads the library.
 fn run(stage: &Stage, service: &Server, args: &[&str]) -> Output {
-    let step = Workspace::new()
-        .env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN)
-        .env("GH_ENTERPRISE_TOKEN", crate::evaluate::stage::TOKEN)
-        .env("GITHUB_API_URL", &stage.github.urls().api_url);
+    let step =
+        stage.github.workspace(crate::evaluate::stage::TOKEN).env("RUN_EVALS_SERVE_TOKEN", SERVE_TOKEN);
     step.write("ca.pem", stage.workspace.read("cert.pem"));
     step.run(&[args, &["--url", &format!("https://{}", service.address), "--ca-file", "ca.pem"]].concat())
 }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::history::names;
-use super::{SERVE_TOKEN, Stage, bumps};
+use super::{SERVE_TOKEN, Trigger, bumps};
 
 const SHA: &str = "0123456789abcdef0123456789abcdef01234567";
 
-fn stage() -> Stage {
-    Stage::new(&bumps::before())
+fn stage() -> Trigger {
+    Trigger::new(&bumps::before())
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn invalid_names_are_never_sent() {
 
 #[test]
 fn a_step_writes_a_summary() {
-    let stage = Stage::new(&bumps::thirty(bumps::before()));
+    let stage = Trigger::new(&bumps::thirty(bumps::before()));
     let names = names(&stage.github);
     let run = |files: (&str, &str)| {
         let url = stage.service.url();

@@ -8,7 +8,7 @@ use run_evals::testing::Leaderboard;
 use serde_json::{Value, json};
 
 use super::history::{History, Names, REPO, names, path, prompt};
-use super::{Stage, bumps};
+use super::{Trigger, bumps};
 use crate::support::github::{Fault, What, Wrong};
 
 /// The token that opens pull requests.
@@ -61,7 +61,7 @@ fn board(entries: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// Opens a pull request with a leaderboard.
-fn propose(stage: &Stage, branch: &str, entries: &[(&str, &str)]) {
+fn propose(stage: &Trigger, branch: &str, entries: &[(&str, &str)]) {
     stage.github.token(WRITER, "writer", REPO, &[("contents", "write"), ("pull_requests", "write")]);
     let main = stage.github.git(REPO, &["rev-parse", "main"]);
     stage.github.git(REPO, &["branch", branch, &main]);
@@ -93,8 +93,8 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 /// A push of which the service could accept only the first component.
-fn left_out() -> (Stage, Names) {
-    let stage = Stage::new(&history());
+fn left_out() -> (Trigger, Names) {
+    let stage = Trigger::new(&history());
     let names = names(&stage.github);
     stage.push(names.of("eta 1.10.0"), names.of("zeta 1.1.0")).expect(6);
     assert_eq!(stage.fired().len(), 5);
@@ -194,7 +194,7 @@ fn a_dry_run_sends_no_requests() {
 
 #[test]
 fn only_recent_bumps_are_checked() {
-    let stage = Stage::new(&history());
+    let stage = Trigger::new(&history());
     stage.service.state().looks_per_job = Some(1);
     let output = stage.sweep(&["--since", "1m"]).expect(0);
     assert_eq!(output.stdout, "no component has a MAJOR or MINOR version bump\n");
@@ -214,7 +214,7 @@ fn an_old_commit_merged_today_counts() {
         .commit("a readme", &[("README.md", Some("one".to_owned()))])
         .pause(50)
         .commit_on("main", "merge", "merge refs/heads/side\n", &[(&path("pi"), prompt("1.1.0"))]);
-    let stage = Stage::new(&history);
+    let stage = Trigger::new(&history);
     let names = names(&stage.github);
     stage.sweep(&[]).expect(0);
     assert_eq!(stage.fired(), pairs(&[("pi", names.of("pi 1.1.0"))]));
@@ -229,7 +229,7 @@ fn an_old_commit_on_top_of_a_recent_one_counts() {
         .pause(-60)
         .commit("pi 1.1.0", &[(&path("pi"), prompt("1.1.0"))])
         .commit("alpha 1.1.0", &[(&path("alpha"), prompt("1.1.0"))]);
-    let stage = Stage::new(&history);
+    let stage = Trigger::new(&history);
     stage.service.state().looks_per_job = Some(1);
     let names = names(&stage.github);
     stage.sweep(&[]).expect(0);
@@ -262,7 +262,7 @@ fn a_pull_request_from_a_fork_is_ignored() {
 
 #[test]
 fn an_unreachable_service_is_reported_before_any_request() {
-    let stage = Stage::new(&history());
+    let stage = Trigger::new(&history());
     let output = stage.workspace.run(&["sweep", "--repo", REPO, "--url", "http://127.0.0.1:1"]).expect(1);
     insta::assert_snapshot!(output.stderr, @r"
     error: cannot list the jobs of the service at `127.0.0.1:1`: Connection refused (os error 111)

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use crate::config::targets::auth_keys::auth_of;
-use crate::config::targets::keys::{Group, Key, LINK, PRICE, of_kind};
+use crate::config::targets::keys::{Key, KeyGroup, LINK, PRICE, of_kind};
 use crate::config::targets::shape::Shape;
 use crate::config::targets::targets_schema;
 use crate::model::PROVIDERS;
@@ -56,7 +56,7 @@ fn page() -> String {
 
 /// The keys by the targets that have them, in the order of the providers; keys that most targets have come first.
 fn sections() -> Vec<(String, Vec<&'static Key>)> {
-    let groups: Vec<(&str, Group)> = PROVIDERS.iter().map(|kind| (kind.name, of_kind(kind))).collect();
+    let groups: Vec<(&str, KeyGroup)> = PROVIDERS.iter().map(|kind| (kind.name, of_kind(kind))).collect();
     let mut seen: Vec<&Key> = Vec::new();
     let mut sections: Vec<(usize, String, Vec<&Key>)> = Vec::new();
     for key in groups.iter().flat_map(|(_, group)| group.keys()).chain(LINK.keys()) {
@@ -64,7 +64,7 @@ fn sections() -> Vec<(String, Vec<&'static Key>)> {
             continue;
         }
         seen.push(key);
-        let has = |group: &Group| group.keys().any(|known| known.id == key.id);
+        let has = |group: &KeyGroup| group.keys().any(|known| known.id == key.id);
         let names: Vec<String> =
             groups.iter().filter(|(_, group)| has(group)).map(|(name, _)| format!("`{name}`")).collect();
         let title = match names.len() {

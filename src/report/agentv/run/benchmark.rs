@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::AgentvRun;
-use super::row::{Row, mean, part, thousandths};
+use super::row::{IndexRow, mean, part, thousandths};
 
 /// The score at which a grader counts as passed here, independent of the suite.
 const THRESHOLD: f64 = 0.8;
 
-pub(super) fn benchmark(run: &AgentvRun<'_>, rows: &[Row<'_>], skipped: u64) -> Value {
+pub(super) fn benchmark(run: &AgentvRun<'_>, rows: &[IndexRow<'_>], skipped: u64) -> Value {
     let targets: BTreeSet<&str> = rows.iter().map(|row| row.target).collect();
     let tests: BTreeSet<&str> = rows.iter().map(|row| row.test_id).collect();
     let summary: Map<String, Value> =
@@ -35,9 +35,9 @@ pub(super) fn benchmark(run: &AgentvRun<'_>, rows: &[Row<'_>], skipped: u64) -> 
     })
 }
 
-fn of_target(rows: &[Row<'_>], target: &str) -> Value {
-    let rows: Vec<&Row> = rows.iter().filter(|row| row.target == target).collect();
-    let all = |value: &dyn Fn(&Row) -> Option<f64>| -> Vec<f64> {
+fn of_target(rows: &[IndexRow<'_>], target: &str) -> Value {
+    let rows: Vec<&IndexRow> = rows.iter().filter(|row| row.target == target).collect();
+    let all = |value: &dyn Fn(&IndexRow) -> Option<f64>| -> Vec<f64> {
         rows.iter().filter_map(|row| value(row)).collect()
     };
     let mut summary = json!({
@@ -52,7 +52,7 @@ fn of_target(rows: &[Row<'_>], target: &str) -> Value {
     summary
 }
 
-fn notes(rows: &[Row<'_>], skipped: u64) -> Vec<String> {
+fn notes(rows: &[IndexRow<'_>], skipped: u64) -> Vec<String> {
     let errors = rows.iter().filter(|row| row.is_error()).count();
     let lost: u64 = rows.iter().map(|row| row.lost_trials).sum();
     let told = [
@@ -64,7 +64,7 @@ fn notes(rows: &[Row<'_>], skipped: u64) -> Vec<String> {
 }
 
 /// The share of graders that passed.
-fn pass_rate(row: &Row<'_>) -> f64 {
+fn pass_rate(row: &IndexRow<'_>) -> f64 {
     if row.scores.is_empty() {
         return if row.score >= THRESHOLD { 1.0 } else { 0.0 };
     }

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use self::row::{Row, rows};
+use self::row::{IndexRow, rows};
 use crate::model::{Digest, Response, ScoreRow, TokenUsage};
 
 /// A run of a suite.
@@ -51,7 +51,7 @@ pub fn render_run(run: &AgentvRun<'_>) -> serde_json::Result<BTreeMap<String, St
         for row in rows {
             let dir = format!("{}/{}", file_name(target.name), file_name(row.test_id));
             let (grading, answer) = (format!("{dir}/grading.json"), format!("{dir}/outputs/answer.md"));
-            index.push_str(&serde_json::to_string(&InRun {
+            index.push_str(&serde_json::to_string(&RowFiles {
                 row: &row,
                 artifact_dir: &dir,
                 grading_path: &grading,
@@ -72,16 +72,16 @@ pub fn render_run(run: &AgentvRun<'_>) -> serde_json::Result<BTreeMap<String, St
 
 /// A row, and the location of the test's other files.
 #[derive(Serialize)]
-struct InRun<'r> {
+struct RowFiles<'r> {
     #[serde(flatten)]
-    row: &'r Row<'r>,
+    row: &'r IndexRow<'r>,
     artifact_dir: &'r str,
     grading_path: &'r str,
     output_path: &'r str,
     answer_path: &'r str,
 }
 
-fn timing(rows: &[Row<'_>]) -> Value {
+fn timing(rows: &[IndexRow<'_>]) -> Value {
     let mut tokens = TokenUsage { reasoning: Some(0), ..TokenUsage::default() };
     let mut duration_ms = 0;
     for row in rows {

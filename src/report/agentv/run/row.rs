@@ -12,7 +12,7 @@ use crate::model::{
 
 /// A test in `index.jsonl`.
 #[derive(Debug, Serialize)]
-pub(super) struct Row<'a> {
+pub(super) struct IndexRow<'a> {
     timestamp: String,
     pub(super) test_id: &'a str,
     suite: &'a str,
@@ -57,7 +57,7 @@ pub(super) struct Grader {
     scores: Vec<Self>,
 }
 
-impl Row<'_> {
+impl IndexRow<'_> {
     pub(super) fn is_error(&self) -> bool {
         self.error.is_some()
     }
@@ -85,7 +85,7 @@ impl Row<'_> {
 }
 
 /// The rows of a target in test order, and the number of tests without a row because nothing grades them.
-pub(super) fn rows<'a>(run: &AgentvRun<'a>, target: &AgentvTarget<'a>) -> (Vec<Row<'a>>, u64) {
+pub(super) fn rows<'a>(run: &AgentvRun<'a>, target: &AgentvTarget<'a>) -> (Vec<IndexRow<'a>>, u64) {
     let responses: HashMap<&str, &Response> =
         target.responses.iter().map(|response| (response.id.as_str(), response)).collect();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -113,7 +113,7 @@ fn row<'a>(
     target: &'a str,
     trials: &[&'a ScoreRow],
     responses: &HashMap<&str, &Response>,
-) -> Option<Row<'a>> {
+) -> Option<IndexRow<'a>> {
     let graded: Vec<&ScoreRow> =
         trials.iter().copied().filter(|trial| trial.status != ScoreStatus::Skipped).collect();
     let first = *graded.first()?;
@@ -139,7 +139,7 @@ fn row<'a>(
         let turns = response.output.iter().flatten().map(OutputMessage::shown);
         answers.push(turns.collect::<Vec<_>>().join("\n\n"));
     }
-    Some(Row {
+    Some(IndexRow {
         timestamp: run.timestamp.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),
         test_id: trials.first().map_or("", |trial| &trial.test_id),
         suite: run.suite,

@@ -3,12 +3,12 @@
 use super::{MockLlm, Workspace};
 
 /// A server that counts its calls, a target for it, and the results of an earlier batch.
-pub(crate) struct Scene {
+pub(crate) struct PaidResults {
     pub(crate) workspace: Workspace,
     pub(crate) llm: MockLlm,
 }
 
-impl Scene {
+impl PaidResults {
     /// The batch `kept` is run; its results are in `out` and in the exchange.
     pub(crate) fn new() -> Self {
         let llm = MockLlm::start(&[]);

@@ -22,7 +22,7 @@ const FORMAT: u32 = 2;
 
 /// A batch that was collected completely.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Collected {
+pub struct CollectionRecord {
     format: u32,
     /// The digest of its archive.
     pub batch_sha256: Digest,
@@ -34,7 +34,7 @@ pub struct Collected {
     pub requests: u64,
 }
 
-impl Collected {
+impl CollectionRecord {
     /// A batch with these counts.
     pub fn new(batch_sha256: Digest, target: &str, shards: u32, requests: u64) -> Self {
         Self { format: FORMAT, batch_sha256, target: target.to_owned(), shards, requests }
@@ -43,7 +43,12 @@ impl Collected {
 
 impl LocalExchange {
     /// Remembers the accepted row of each request, by [`super::row_mark`].
-    pub fn remember_collected(&self, id: &BatchId, batch: &Collected, rows: &[u64]) -> anyhow::Result<()> {
+    pub fn remember_collected(
+        &self,
+        id: &BatchId,
+        batch: &CollectionRecord,
+        rows: &[u64],
+    ) -> anyhow::Result<()> {
         let path = self.collected_file(id);
         let cannot = || format!("cannot write `{}`", path.display());
         // With concurrent publishers, an older one may have written its tip last.
@@ -63,7 +68,7 @@ impl LocalExchange {
     }
 
     /// The collected batch and its accepted rows; `None` if unknown.
-    pub fn collected(&self, id: &BatchId) -> anyhow::Result<Option<(Collected, RowFilter)>> {
+    pub fn collected(&self, id: &BatchId) -> anyhow::Result<Option<(CollectionRecord, RowFilter)>> {
         let path = self.collected_file(id);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
@@ -82,10 +87,10 @@ impl LocalExchange {
     }
 }
 
-fn parse(bytes: &[u8]) -> Option<(Collected, RowFilter)> {
+fn parse(bytes: &[u8]) -> Option<(CollectionRecord, RowFilter)> {
     let (bytes, checksum) = bytes.split_last_chunk::<8>()?;
     let end = memchr::memchr(b'\n', bytes).filter(|_| u64::from_be_bytes(*checksum) == row_mark(bytes))?;
-    let batch: Collected = serde_json::from_slice(&bytes[..end]).ok()?;
+    let batch: CollectionRecord = serde_json::from_slice(&bytes[..end]).ok()?;
     let (rows, rest) = bytes[end + 1..].as_chunks::<8>();
     let rows: Vec<u64> = rows.iter().map(|row| u64::from_be_bytes(*row)).collect();
     let whole = batch.format == FORMAT && rest.is_empty() && rows.len() as u64 == batch.requests;

@@ -14,13 +14,13 @@ const NO_LLM: &str = "http://127.0.0.1:9/v1";
 pub(crate) const ALL: [(&str, &str); 2] = [("actions", "write"), ("contents", "write")];
 
 /// A repository that no other test uses, and a directory to dispatch from.
-pub(crate) struct Scene {
+pub(crate) struct RunnerRepo {
     pub(crate) github: Arc<MockGithub>,
     pub(crate) repo: String,
     pub(crate) workspace: Workspace,
 }
 
-impl Scene {
+impl RunnerRepo {
     /// A private, correctly configured runner repository `acme/<name>`.
     pub(crate) fn new(name: &str) -> Self {
         let scene = Self::empty(name, &NewRepo { private: true, ..NewRepo::default() }, &ALL);
@@ -37,8 +37,7 @@ impl Scene {
         github.repo(&NewRepo { full_name: repo.clone(), secrets, ..like.clone() });
         let token = format!("github_pat_{name}");
         github.token(&token, "dispatcher", &repo, permissions);
-        let workspace =
-            Workspace::new().env("GITHUB_API_URL", &github.urls().api_url).env("GH_ENTERPRISE_TOKEN", &token);
+        let workspace = github.workspace(&token);
         let scene = Self { github, repo, workspace };
         scene.target("");
         scene.workspace.write_requests(2);

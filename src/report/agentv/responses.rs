@@ -14,7 +14,7 @@ struct Usage {
 }
 
 #[derive(Debug, Serialize)]
-struct Answer<'a> {
+struct AgentvResponse<'a> {
     id: &'a str,
     output: &'a [OutputMessage],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub fn answer_line(test_id: &str, response: &Response) -> Option<String> {
         output: usage.output,
         cached: usage.cached,
     };
-    let answer = Answer {
+    let answer = AgentvResponse {
         id: test_id,
         output: response.output.as_deref().filter(|_| response.error.is_none())?,
         token_usage: response.token_usage.map(usage),

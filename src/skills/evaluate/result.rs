@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::backends::NotServed;
 use super::details::DetailsFile;
-use super::order::Pinned;
-use crate::leaderboard::{Absent, Leaderboard};
+use super::request::Pinned;
+use crate::leaderboard::{AbsentModel, Leaderboard};
 use crate::model::{BatchId, CommitSha, Entry, Replicates, SkillName, Skipped};
 
 /// The result of an evaluation.
 #[derive(Debug, Clone, Serialize)]
-pub struct Evaluated {
+pub struct EvaluationResult {
     /// The id that resumes it.
     pub id: BatchId,
     /// The skill.
@@ -64,7 +64,7 @@ pub struct Evaluated {
     pub(super) kept: std::path::PathBuf,
 }
 
-impl Evaluated {
+impl EvaluationResult {
     /// The leaderboard with these entries, as the library would have it.
     pub fn leaderboard_bytes(&self) -> Vec<u8> {
         self.inserted(self.leaderboard.clone()).to_bytes()
@@ -82,9 +82,9 @@ impl Evaluated {
     }
 
     /// The unserved models, in the leaderboard's format.
-    pub(super) fn absent(&self) -> Vec<Absent> {
+    pub(super) fn absent(&self) -> Vec<AbsentModel> {
         let absent = |model: &NotServed| {
-            Absent::new(self.skill.clone(), self.pinned.prompt_commit.clone(), model.model.clone())
+            AbsentModel::new(self.skill.clone(), self.pinned.prompt_commit.clone(), model.model.clone())
         };
         self.not_served.iter().map(absent).collect()
     }

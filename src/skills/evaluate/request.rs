@@ -6,7 +6,7 @@ use crate::model::{CommitSha, Replicates, ShaPrefix, SkillName};
 
 /// A requested evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct EvaluationRequest {
     /// The skill.
     pub skill: SkillName,
     /// How often each case is run on each model.
@@ -20,7 +20,7 @@ pub struct Order {
     pub pinned: Option<Pinned>,
 }
 
-impl Order {
+impl EvaluationRequest {
     /// A request for the current skill.
     pub fn new(skill: SkillName, replicates: Replicates, git_sha: Option<ShaPrefix>) -> Self {
         Self { skill, replicates, git_sha, pinned: None }

@@ -141,8 +141,8 @@ impl Reading {
             read.negations += usize::from(NEGATIONS.contains(&word));
             if let Some(bound) = bound(&tokens, place) {
                 // `not exceed`, `not to exceed`, `not be exceeded`.
-                let before = tokens[..place].iter().rev().map(|token| token.text.as_str());
-                let before = before.skip_while(|word| ["to", "be"].contains(word)).next();
+                let mut before = tokens[..place].iter().rev().map(|token| token.text.as_str());
+                let before = before.find(|word| !["to", "be"].contains(word));
                 if before.is_some_and(|word| NEGATIONS.contains(&word)) {
                     read.negations -= 1;
                     read.bounds.insert(bound);

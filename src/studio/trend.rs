@@ -69,7 +69,7 @@ impl<'r> Trend<'r> {
         let labeled =
             steps.iter().enumerate().filter(|(place, _)| (steps.len() - 1 - place).is_multiple_of(every));
         let day = |run: &Run| run.at.map(|at| at.strftime("%-d %b").to_string());
-        // Runs of one day are told apart by their time.
+        // Runs of one day have labels with the time.
         let format = if day(steps[0]) == day(steps[steps.len() - 1]) { "%H:%M" } else { "%-d %b" };
         let label = |(place, run): (usize, &&Run)| Tick {
             at: x.at(number(place)),

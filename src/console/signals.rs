@@ -2,6 +2,7 @@
 //! watcher decides. A command that does not watch for signals ends at once, with its git processes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -19,11 +20,14 @@ impl Processes {
     /// From here on, an unwatched signal terminates the git processes before this one.
     pub fn watch() -> Self {
         crate::git::enable_watchdog();
+        let (ready, is_ready) = mpsc::sync_channel(1);
         // A separate thread, because some commands block the runtime's only thread.
-        std::thread::spawn(|| {
+        std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let _ = runtime.map(|runtime| runtime.block_on(end_at_signal()));
+            let _ = runtime.map(|runtime| runtime.block_on(end_at_signal(ready)));
         });
+        // The command may start git only when the handlers are installed. A thread that fails drops its sender.
+        let _ = is_ready.recv();
         Self
     }
 }
@@ -34,12 +38,13 @@ impl Drop for Processes {
     }
 }
 
-async fn end_at_signal() -> std::io::Result<()> {
+async fn end_at_signal(ready: mpsc::SyncSender<()>) -> std::io::Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let mut quit = signal(SignalKind::quit())?;
     // `nohup` makes the process ignore hangups, and a handler would undo that.
     let mut hangup = if ignores_hangups() { None } else { Some(signal(SignalKind::hangup())?) };
+    let _ = ready.send(());
     loop {
         let hung_up = async {
             match &mut hangup {

@@ -29,7 +29,12 @@ fn is_pipe_to_runner() -> bool {
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::Socket => true,
         FileType::Fifo => {
-            let readers = readers(&format!("pipe:[{}]", stat.st_ino));
+            let pipe = format!("pipe:[{}]", stat.st_ino);
+            let mut readers = readers(&pipe);
+            if readers.is_empty() {
+                // A shell may have handed the pipe to a program that started during the search.
+                readers = self::readers(&pipe);
+            }
             let ancestors = ancestors();
             let is_ancestor = |reader: &Reader| ancestors.contains(&reader.process);
             // A forked ancestor holds the pipe for a moment before it executes another program.

@@ -320,7 +320,6 @@ fn no_mask_is_printed_into_a_pipe_of_the_step() {
     }
 }
 
-/// Every file below a directory, git objects unpacked by git itself.
 /// The content of every file of a workspace, and of every object in its exchange.
 pub(crate) fn everything_written(workspace: &Workspace) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
